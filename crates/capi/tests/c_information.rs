@@ -93,7 +93,7 @@ fn tables_are_listed_until_the_taker_has_enough() {
     assert!(list(&pool, PerduraList::Locks).is_empty() && list(&pool, PerduraList::LockWaits).is_empty());
 }
 
-/// What a check is told, and how often it may go on.
+/// Reports to a check, and how often it may go on.
 struct Told {
     faults: Vec<String>,
     left: u32,

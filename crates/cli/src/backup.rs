@@ -21,7 +21,7 @@ const INFO: &str = "backup.info";
 const POOL: &str = "pool";
 const PARTIAL: &str = "pool.partial";
 
-/// What `perdura backup --help` says.
+/// Output of `perdura backup --help`.
 pub const USAGE: &str = "\
 usage: perdura backup SOCKET TARGET [--user NAME] [--password-file FILE] [--pool DIR]
 
@@ -35,7 +35,7 @@ may read the pool's files. TARGET/backup.info records the position in the binary
 
 Exit status: 0 the backup is complete and sound, 1 the copy is damaged, 2 any other failure. After 1 or 2 there is no backup.";
 
-/// What `perdura restore --help` says.
+/// Output of `perdura restore --help`.
 pub const RESTORE_USAGE: &str = "\
 usage: perdura restore SOURCE POOLDIR
 

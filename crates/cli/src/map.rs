@@ -17,7 +17,7 @@ use arguments::{Action, Request};
 use outcome::Outcome;
 use std::process::ExitCode;
 
-/// What `perdura map --help` says.
+/// Output of `perdura map --help`.
 pub const USAGE: &str = "\
 usage: perdura map create DIR NAME --bytes N[K|M|G] [--kind list|btree] [--page-bytes N] [--branching N] [--emulate]
        perdura map info DIR NAME      kind, timestamps, keys, and how the space is used

@@ -33,7 +33,7 @@ pub struct Server {
 pub struct Held {
     /// The pool's directory, as the server sees it.
     pub pool: PathBuf,
-    /// What `backup.info` says of the server, in order.
+    /// Lines of `backup.info` about the server, in order.
     pub facts: Vec<(String, String)>,
 }
 

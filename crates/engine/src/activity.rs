@@ -1,4 +1,4 @@
-//! What runs in a pool: its transactions, locks and waits, given to a reader one after the other.
+//! Activity of a pool: its transactions, locks and waits, given to a reader one after the other.
 //!
 //! Nothing is locked while the reader looks at one. So a list is of no single moment: what ends meanwhile may be missing.
 
@@ -17,7 +17,7 @@ const BLOCKERS_LISTED: usize = 16;
 pub struct SessionStatus {
     /// Number of the session.
     pub session: u64,
-    /// Whose session it is and which statement it executes; `None` if it has ended, or has no client.
+    /// Client of the session and the statement it executes; `None` if it has ended, or has no client.
     pub client: Option<Description>,
 }
 
@@ -37,7 +37,7 @@ impl SessionStatus {
 pub struct WaitStatus {
     /// Name of the table, or of the row's.
     pub table: String,
-    /// What is locked.
+    /// Locked row or table.
     pub key: LockKey,
     /// How long the session has waited.
     pub waited: Duration,
@@ -59,7 +59,7 @@ pub struct SnapshotStatus {
 pub struct TransactionStatus {
     /// Number of the session.
     pub session: u64,
-    /// Whose transaction it is and which statement it executes; `None` once its session has ended.
+    /// Client of the transaction and the statement it executes; `None` once its session has ended.
     pub client: Option<Description>,
     /// Time since the transaction began; of a prepared one that recovery has found, since then.
     pub age: Duration,
@@ -130,7 +130,7 @@ pub struct LockStatus {
     pub connection: Option<u64>,
     /// Name of the table, or of the row's.
     pub table: String,
-    /// What is locked.
+    /// Locked row or table.
     pub key: LockKey,
     /// Mode of the lock.
     pub mode: LockMode,
@@ -168,7 +168,7 @@ pub struct LockWait {
     pub blockers: usize,
     /// Name of the table, or of the row's.
     pub table: String,
-    /// What is locked.
+    /// Locked row or table.
     pub key: LockKey,
     /// Mode of the lock that is waited for.
     pub mode: LockMode,

@@ -10,7 +10,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a process leaves behind that is killed during the creation, at each point in turn.
+/// States after a process killed during the creation, at each point in turn.
 fn killed_in_creation() -> Vec<Killed> {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     Engine::open(Arc::new(medium), small()).unwrap();

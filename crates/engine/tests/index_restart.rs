@@ -121,7 +121,7 @@ fn redo_meets_leaves_that_have_changed_since() {
     restarted(&medium, engine, false, &kinds, &rows);
 }
 
-/// What a prepared transaction inserts and deletes is nobody else's until it is decided, before and after restarts.
+/// Inserts and deletes of a prepared transaction stay its own until it is decided, before and after restarts.
 #[test]
 fn keys_of_prepared_transactions() {
     for (seed, commits) in [(1, true), (2, false), (3, true), (4, false)] {

@@ -90,7 +90,7 @@ fn a_reload_takes_the_same_room() {
     }
 }
 
-/// What a rolled-back load took is free again.
+/// The space of a rolled-back load is free again.
 #[test]
 fn a_load_that_is_rolled_back_costs_no_room() {
     let medium = Arc::new(SimMedium::new());

@@ -58,7 +58,7 @@ impl Writer {
     }
 }
 
-/// What may come of a write.
+/// Allowed outcomes of a write.
 #[derive(Debug, Default)]
 struct Outcomes {
     duplicate: BTreeSet<(usize, Rid)>,
@@ -98,7 +98,7 @@ impl Run {
         Run { medium, engine, keyed, committed, writers, old, random, bound, hint: format!("seed {seed}") }
     }
 
-    /// What may come of giving `rid` (or a new row) the keys of `row`.
+    /// Allowed outcomes of giving `rid` (or a new row) the keys of `row`.
     fn outcomes(&self, writer: usize, rid: Option<Rid>, row: &[u8]) -> Outcomes {
         let (own, other) = (&self.writers[writer], &self.writers[1 - writer]);
         let visible = own.rows(&self.committed);

@@ -21,7 +21,7 @@ fn row(number: u32) -> Vec<u8> {
     format!("row {number:06}").into_bytes()
 }
 
-/// What a process leaves that is killed in the purge of its deletions, before the fence of the words it cleared.
+/// State after a process killed in the purge of its deletions, before the fence of the words it cleared.
 fn killed_in_purge() -> Killed {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let engine = Engine::open(Arc::new(medium), small()).unwrap();

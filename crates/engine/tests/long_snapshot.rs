@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the pool takes after a round of purge.
+/// Space of the pool after a round of purge.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     memory: u64,

@@ -61,7 +61,7 @@ fn mass_updates_take_the_room_of_old_versions() {
     table.audit().unwrap();
 }
 
-/// What an older snapshot sees stays, and holds nobody up.
+/// Versions of an older snapshot stay, and hold nobody up.
 #[test]
 fn old_snapshots_keep_their_rows() {
     let engine = pool();

@@ -206,7 +206,7 @@ fn a_row_in_use_is_left_alone() {
     audit(&engine);
 }
 
-/// Who asks for a lock without waiting is not refused one because the row is being moved, whether or not somebody waits for
+/// A lock request without waiting is not refused because the row is being moved, whether or not somebody waits for
 /// it who would share it.
 #[test]
 fn a_row_that_is_being_moved_does_not_count_as_locked() {

@@ -85,7 +85,7 @@ fn a_stale_superblock_of_the_same_generations_loses_nothing() {
     assert_eq!(rows, whole);
 }
 
-/// What no record above the checkpoint refers to cannot be missed: the old rows come back, undetected.
+/// Rows to which no record above the checkpoint refers cannot be missed: the old ones come back, undetected.
 #[test]
 fn a_stale_data_file_behind_the_checkpoint_is_read_as_it_is() {
     let (earlier, later) = earlier_and_later();

@@ -100,7 +100,7 @@ fn a_row_of_another_definition_is_a_fault() {
     assert_eq!(check_with(&engine, &table, CheckDepth::Quick, |_, _| true).0.faults, 0);
 }
 
-/// What the online check says of the pool on `medium`: its faults; `None` if the pool or a table cannot even be opened.
+/// Faults that the online check finds in the pool on `medium`; `None` if the pool or a table cannot even be opened.
 fn online(medium: &Arc<dyn Medium>) -> Option<(Engine, Vec<Error>)> {
     let engine = Engine::open(medium.clone(), small()).ok()?;
     let tables = engine.tables().ok()?;

@@ -159,7 +159,7 @@ fn idle_tables_are_closed_after_long() {
     common::simulated::audit(&reopen(&medium));
 }
 
-/// What DRAM alone knows of a table survives its being closed.
+/// State of a table that is in DRAM alone survives its being closed.
 #[test]
 fn a_closed_table_forgets_nothing() {
     let medium = Arc::new(SimMedium::new());
@@ -491,7 +491,7 @@ impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-/// What one session of [`seeded_sessions_beside_a_closer`] does: it looks its table up each time, and keeps its own rows.
+/// One session of [`seeded_sessions_beside_a_closer`]: it looks its table up each time, and keeps its own rows.
 fn churn(engine: &Engine, thread: u32, random: &mut Random) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut own: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     let mut txn = engine.session(Isolation::ReadCommitted);

@@ -79,7 +79,7 @@ pub fn within(name: &'static str) -> impl Iterator<Item = &'static Command> {
     all().filter(move |command| command.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('|')))
 }
 
-/// What HELP says of the commands within another.
+/// Reply of HELP about the commands within another.
 pub fn help(name: &'static str) -> Reply {
     let lines = within(name).flat_map(|command| {
         let inner = command.name.split('|').next_back().unwrap_or_default().to_uppercase();

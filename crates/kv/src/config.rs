@@ -43,7 +43,7 @@ pub struct Config {
     /// How replicas talk.
     #[serde(default)]
     pub peers: Peers,
-    /// What operators see.
+    /// Address for operators: metrics and health.
     #[serde(default)]
     pub http: Http,
     /// Replication.
@@ -199,7 +199,7 @@ pub struct Tls {
     pub authorities: Option<PathBuf>,
 }
 
-/// What operators see.
+/// Address for operators: metrics and health.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
@@ -270,9 +270,9 @@ impl Default for Raft {
 pub enum LogLevel {
     /// Only what needs a person.
     Error,
-    /// What may.
+    /// Possible problems.
     Warning,
-    /// What happens seldom.
+    /// Rare events.
     #[default]
     Info,
     /// All.

@@ -1,4 +1,4 @@
-//! What an entry of the replicated log does, and what the map keeps of it beside its changes.
+//! Content of an entry of the replicated log, and what the map keeps of it beside its changes.
 //!
 //! An entry carries the outcome of its command, not the command: the leader has evaluated it against the versions that all entries before
 //! this one make. A replica that has those makes the same state of it, whatever its program would have answered.
@@ -35,7 +35,7 @@ pub struct Change {
 pub struct Deed {
     /// The time at which it is done, for all replicas.
     pub clock_ms: u64,
-    /// What it changes, all at once.
+    /// Its changes, all at once.
     pub changes: Vec<Change>,
 }
 
@@ -57,7 +57,7 @@ impl Deed {
         out.freeze()
     }
 
-    /// What an entry with this data does.
+    /// Decodes the data of an entry.
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         is_known(&mut reader)?;
@@ -75,7 +75,7 @@ impl Deed {
     }
 }
 
-/// What an entry is for Raft.
+/// Type of an entry for Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It changes keys, or nothing.
@@ -97,13 +97,13 @@ pub enum Kind {
 /// | rest | context: of a change of members, the change |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// What it is.
+    /// Type of the entry.
     pub kind: Kind,
     /// The term in which it was proposed.
     pub term: u64,
     /// The clock of its deed.
     pub clock_ms: u64,
-    /// What Raft needs of it besides, in its own encoding.
+    /// Context that Raft needs of it besides, in its own encoding.
     pub context: Bytes,
 }
 

@@ -6,7 +6,7 @@
 //! sent before they are durable here. What promises something to others (a vote, an acknowledgement) is given out only after
 //! [`Node::persist`].
 //!
-//! What a node holds is bounded: entries that are not applied by `uncommitted_bytes_max`, reads by the caller, who has one ticket for
+//! Bounds: entries that are not applied by `uncommitted_bytes_max`, reads by the caller, which has one ticket for
 //! each, snapshots that are given away by the number of members.
 //!
 //! - `replica`: what it consists of
@@ -372,7 +372,7 @@ impl Node {
         self.turn()
     }
 
-    /// Who has an entry on its medium, as a replica sees it, if this is the leader.
+    /// Replicas that have an entry on their medium, as replica `at` counts them, if this is the leader.
     pub fn holders(&self, index: u64, at: u64) -> Option<Holders> {
         let raw = self.leading()?;
         let mut holders = Holders::default();
@@ -426,7 +426,7 @@ impl Node {
         self.turn()
     }
 
-    /// What is to be sent and answered now.
+    /// Takes the messages to be sent and the outcomes to be answered now.
     pub fn take_output(&mut self) -> Output {
         std::mem::take(&mut self.output)
     }
@@ -466,7 +466,7 @@ impl Node {
         (self.giving.len(), is_receiver || self.incoming.is_some())
     }
 
-    /// Who votes alone is elected at once, and Raft asserts that it has nothing then that is not durable.
+    /// Persists if the replica is the only voter: it is elected at once, and Raft asserts that it has nothing then that is not durable.
     fn confirm_if_alone(&mut self) -> store::Result<()> {
         let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
         match &self.part {

@@ -4,7 +4,7 @@
 //! made durable; then they are, and what rested on that is sent; replies go out last and at once. Entries are made durable when
 //! the queue of events is drained, or after a number of entries or a time, whichever is first.
 //!
-//! What is bounded, and by what: clients and what waits for each by the configuration (room `client`); a replica's queue by
+//! Bounds: clients and the requests of each by the configuration (room `client`); a replica's queue by
 //! `peers.queue_size_max`, beyond which letters are dropped; browsers by [`BROWSERS_MAX`], and visitors by a number for those of each kind (visitor.rs),
 //! by the length of what they may say, and by time.
 //!

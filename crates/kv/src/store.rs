@@ -3,7 +3,7 @@
 //! In [`MapStore`], over a list or a B+-tree in persistent memory, log and state are one: an entry is a batch of the map at the
 //! entry's index. [`WalStore`] is what is usual: a file of records, and the state in DRAM.
 //!
-//! What a variant promises, and `tests/store_conformance.rs` checks of each, with power failures between any two calls:
+//! Promises of a variant, which `tests/store_conformance.rs` checks of each, with power failures between any two calls:
 //!
 //! - what [`Store::persist`] has covered is there after a failure; what came after is there up to some call, or not at all;
 //! - an entry is there wholly or not, and never without all before it, nor without the standing that was set before it;

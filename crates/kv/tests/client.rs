@@ -1,4 +1,4 @@
-//! What clients are told, on whole replicas: order, transactions, users, cluster mode, waits, and a leader that is lost.
+//! Replies to clients, on whole replicas: order, transactions, users, cluster mode, waits, and a leader that is lost.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -242,7 +242,7 @@ fn clients_that_have_most_in_memory_are_closed() {
     assert_eq!(cluster.at(1).clients.bytes(), 0);
 }
 
-/// What one connection may pile up is refused beyond its bound, and the connection goes on.
+/// The backlog of one connection is refused beyond its bound, and the connection goes on.
 #[test]
 fn what_a_transaction_holds_and_watches_is_bounded() {
     let (mut cluster, token) = Cluster::one();

@@ -67,7 +67,7 @@ fn a_follower_does_what_only_the_leader_can() {
     assert!(said.ends_with("_ +OK +QUEUED *1 _"), "{said}");
 }
 
-/// What a watched key was changed by does not matter, nor where.
+/// The command that changed a watched key does not matter, nor where it was sent.
 #[test]
 fn exec_is_refused_by_the_leader_if_a_watched_key_was_changed() {
     let (mut cluster, mine, other) = three(&Settings::default());

@@ -157,7 +157,7 @@ fn a_replica_without_room_lags_and_comes_back() {
     }
 }
 
-/// Who has no room is not made leader, and does not become one by itself; but it votes.
+/// A replica without room is not made leader, and does not become one by itself; but it votes.
 #[test]
 fn a_replica_without_room_does_not_lead() {
     let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20, 4 << 20, 4 << 20], &Settings::default());
@@ -336,7 +336,7 @@ fn entries_of_a_newer_program_are_left_alone_and_told() {
     assert_eq!((cluster.at(2).node.unread(), here.applied), (None, leads.applied));
 }
 
-/// What another replica says: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
+/// Messages of another replica: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
 /// who has asked, over a connection that is not its own.
 #[test]
 fn letters_that_would_do_harm_are_left_alone() {

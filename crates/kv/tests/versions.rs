@@ -15,7 +15,7 @@ fn store_on(medium: &Arc<dyn Medium>) -> MapStore {
     MapStore::create(medium, "m", (perdura_map::Kind::List, &layout), &standing, 1000, &config).expect("a store")
 }
 
-/// What opening a store says in whose map something was put.
+/// Result of opening a store in whose map something was put.
 fn refused(put: impl FnOnce(&dyn perdura_map::OrderedMap)) -> Error {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     drop(store_on(&medium));

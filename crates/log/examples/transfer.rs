@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Accounts of a bank.
 pub const ACCOUNTS: u64 = 8;
-/// What each account begins with.
+/// Opening balance of each account.
 pub const OPENING_BALANCE: u64 = 1000;
 
 const FILE: &str = "accounts";
@@ -58,12 +58,12 @@ impl Bank {
         Ok(Bank { accounts, log })
     }
 
-    /// What an account holds.
+    /// Balance of an account.
     pub fn balance(&self, account: u64) -> u64 {
         self.accounts.load(8 * account)
     }
 
-    /// What all accounts hold.
+    /// Sum of all balances.
     pub fn sum(&self) -> u64 {
         (0..ACCOUNTS).map(|account| self.balance(account)).sum()
     }

@@ -66,7 +66,7 @@ pub(crate) struct Outcome {
     pub(crate) generations: BTreeMap<u32, GenerationUse>,
 }
 
-/// What a generation's records are needed for.
+/// Reasons for which a generation's records are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GenerationUse {
     pub(crate) csn_max: Csn,

@@ -7,7 +7,7 @@ use std::fmt;
 /// Result of a call on the log.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about an error.
+/// Kinds of errors, by the caller's remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

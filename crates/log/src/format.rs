@@ -29,7 +29,7 @@ pub(crate) struct RawHeader {
     pub(crate) sealed: Sealed,
 }
 
-/// What of the header its checksum covers: all but the checksum.
+/// Part of the header that its checksum covers: all but the checksum.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Sealed {
@@ -48,7 +48,7 @@ const _: () = assert!(offset_of!(RawHeader, sealed.chunks) == 25 && offset_of!(R
 const _: () = assert!(size_of::<RawHeader>() == 32 && align_of::<RawHeader>() == 1);
 const _: () = assert!(HEADER_BYTES < GRANULE_BYTES as usize);
 
-/// What precedes the name in the body of a PREPARE group.
+/// Fields before the name in the body of a PREPARE group.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct XidPrefix {
@@ -59,7 +59,7 @@ struct XidPrefix {
 
 const _: () = assert!(size_of::<XidPrefix>() == 8 && align_of::<XidPrefix>() == 1);
 
-/// What a group records.
+/// Kind of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -104,7 +104,7 @@ pub struct Header {
     pub txid: u64,
     /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had come that far.
     pub lag: u16,
-    /// What the group records.
+    /// Kind of the group.
     pub kind: Kind,
     /// Chunks of the transaction; in a chunk: how many came before it (24 bits).
     pub chunks: u32,
@@ -113,7 +113,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// What the checksum will cover, under a generation's salt.
+    /// Encodes the part that the checksum will cover, under a generation's salt.
     pub(crate) fn encode(&self, salt: u64) -> Sealed {
         let [chunks @ .., _] = self.chunks.to_le_bytes();
         Sealed {

@@ -1,4 +1,4 @@
-//! What the encoders of format version 1 write, byte by byte. The bytes were taken before the layouts became structures, so
+//! Golden bytes of the encoders of format version 1. They were taken before the layouts became structures, so
 //! these tests tell a structure that moves a field or swaps two.
 
 use crate::format::{Header, Kind, TXID_MAX, prepare_body};

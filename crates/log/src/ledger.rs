@@ -1,4 +1,4 @@
-//! What the control lock protects: the superblock, the seed of the salts, for each generation the oldest activation with
+//! State under the control lock: the superblock, the seed of the salts, for each generation the oldest activation with
 //! PREPARE records that have their endings in it, and how many generations are needed.
 
 use crate::config::GENERATIONS_MAX;

@@ -1,4 +1,4 @@
-//! What a running log keeps of its prepared transactions.
+//! Prepared transactions of a running log.
 
 use crate::TxnId;
 use crate::generation::{Pins, Placed};
@@ -13,7 +13,7 @@ pub(crate) struct Prepared {
     pub(crate) state: Mutex<State>,
 }
 
-/// What changes when a prepared transaction is copied forward or ends.
+/// Mutable state of a prepared transaction: it changes when the transaction is copied forward or ends.
 pub(crate) struct State {
     pub(crate) pins: Pins,
     /// Its groups: chunks in order, then PREPARE.

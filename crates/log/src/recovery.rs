@@ -29,7 +29,7 @@ use perdura_pmem::{Medium, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What analysis found, ready for redo.
+/// Result of analysis, ready for redo.
 pub struct Recovery {
     /// The superblock as it was found.
     pub superblock: Superblock,

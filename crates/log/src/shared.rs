@@ -1,4 +1,4 @@
-//! What all users of a running log share.
+//! State that all users of a running log share.
 //!
 //! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are leaves.
 //! Keeps (I11).
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     freed: Condvar,
 }
 
-/// What a running log starts from.
+/// Initial state of a running log.
 pub(crate) struct Start {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,
@@ -175,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// What moves whenever anybody makes progress: what is stored, the active generation, and the count of those that ended.
+    /// Values that change with any progress: the stored CSN, the active generation, and the count of ended transactions.
     pub(crate) fn progress(&self) -> (Csn, Active, u64) {
         (self.stored.load(), self.active(), self.ended.load(Relaxed))
     }

@@ -5,7 +5,7 @@
 //! files. A crash in between leaves files that no superblock names, which recovery removes; so the removal itself need
 //! not be durable, and no directory is synced.
 //!
-//! What stands in the way is cleared, and the next checkpoint goes on: if the generation is active, the log moves to the lowest
+//! Obstacles are cleared, and the next checkpoint goes on: if the generation is active, the log moves to the lowest
 //! one that is reusable; prepared transactions are copied out of it; and if it holds endings of PREPARE records that lie
 //! in reusable generations, those are voided.
 

@@ -140,7 +140,7 @@ pub struct Superblock {
     pub generations: Vec<GenerationEntry>,
 }
 
-/// What one copy holds.
+/// Content of one copy.
 enum Copy {
     Valid(Superblock),
     Newer(u32),

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 /// Records looked up in one turn of the writer's lock.
 const TURN_RECORDS: usize = 1024;
 
-/// What the audit has reached.
+/// Progress of the audit.
 #[derive(Default)]
 struct Reachable {
     /// Records that are entries, or older versions of those that are kept.

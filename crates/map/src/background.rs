@@ -56,7 +56,7 @@ impl Drop for Background {
     }
 }
 
-/// What a look at the map has found.
+/// Findings of a look at the map.
 #[derive(Default)]
 struct Look {
     /// Number of the next confirmation. While it stays, and the map is clean, nothing has changed.

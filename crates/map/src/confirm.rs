@@ -1,7 +1,7 @@
 //! Confirmation: two fences make every change so far durable.
 //!
 //! The first fence covers everything the new root record reaches, the second the root word that names the record (I3).
-//! What the new state no longer reaches has then ended; its place waits until no reader and no snapshot can see it (I8).
+//! Objects that the new state no longer reaches have then ended; their space waits until no reader and no snapshot can see them (I8).
 
 use crate::config::Kind;
 use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, RootRecord, bytes_of, root_word};

@@ -27,7 +27,7 @@ pub(crate) const FEW: usize = if cfg!(loom) { 2 } else { WIDTH / 4 };
 /// A lower bound of the keys in a child.
 pub(crate) type Separator = Vec<u8>;
 
-/// What a node says of itself.
+/// Header of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) count: usize,
@@ -260,7 +260,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// What a reader sees of a leaf, if it counts.
+    /// Reads a leaf as a reader does, if the read is valid.
     fn read(node: &Node) -> Option<Vec<(u128, u64)>> {
         let version = node.version()?;
         let count = node.meta().count;

@@ -30,7 +30,7 @@ const APART_MAX: usize = 64;
 /// Forgotten deletions of a leaf for which it is swept.
 const SWEPT_AT: u8 = FEW as u8;
 
-/// What readers share: the address of the root.
+/// State that readers share: the address of the root.
 pub(crate) struct Root {
     node: AtomicPtr<Inner>,
 }

@@ -116,7 +116,7 @@ impl Geometry {
     }
 }
 
-/// What a file says it is. Valid iff magic, version and CRC32C match, and all numbers agree with the file's length.
+/// Identity of a file. Valid iff magic, version and CRC32C match, and all numbers agree with the file's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) kind: Kind,
@@ -373,7 +373,7 @@ pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
     (page_word(number, page, salt) == word).then_some(number)
 }
 
-/// What distinguishes the summary's words from those of pages.
+/// Bit that distinguishes the summary's words from those of pages.
 const SUMMARY_PLACE: usize = 1 << 40;
 
 /// The summary's word of a block: the number of the confirmation since which the block's words count, or 0 if none of

@@ -1,4 +1,4 @@
-//! What differs between the two structures: the ordered index of the keys, one entry for each.
+//! Difference between the two structures: the ordered index of the keys, one entry for each.
 //!
 //! An entry is a reference to the key's newest record, from which older versions are reached. An entry whose record is a
 //! deletion stays until the deletion is forgotten, and then until the index sweeps the leaf it lies in.
@@ -17,7 +17,7 @@ use crate::timestamps::Ts;
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 pub trait Index: Sized + Send + Sync + 'static {
     const KIND: Kind;
-    /// What the writer's lock guards.
+    /// State under the writer's lock.
     type Writer: Send;
     /// Where a key's entry is, or would be.
     type Place;
@@ -100,7 +100,7 @@ pub(crate) struct Opened<I: Index> {
     pub(crate) dead_deletions: Vec<u64>,
 }
 
-/// What a change of the index works on.
+/// Context of a change of the index.
 pub(crate) struct Editing<'e, I: Index> {
     pub(crate) writer: &'e mut I::Writer,
     pub(crate) pages: &'e mut Pages,

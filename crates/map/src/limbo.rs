@@ -1,4 +1,4 @@
-//! What was retired waits here until no reader can see it.
+//! Retired space waits here until no reader can see it.
 //!
 //! Thread-safety: owned by the writer's lock. Keeps (I8).
 

@@ -2,7 +2,7 @@
 //!
 //! Timestamps never rise along the chain. So the records of some timestamps are found from the nearest newer milestone. A
 //! walk sets one in each stretch that it leaves behind, and takes up those it found there: none outlives its record.
-//! What was settled since the last round lies before the first milestone.
+//! Changes settled since the last round lie before the first milestone.
 
 use crate::timestamps::Ts;
 use perdura_pmem::planted;

@@ -36,7 +36,7 @@ pub(crate) struct Standing {
     pub(crate) shares: bool,
 }
 
-/// What a parent tells of its child's first key: the head, after `skip` bytes that the target has too.
+/// A parent's information on its child's first key: the head, after `skip` bytes that the target has too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Above {
     skip: usize,
@@ -104,7 +104,7 @@ impl<'a> Node<'a> {
         self.words
     }
 
-    /// What the search in child `index` needs from this node.
+    /// Information that the search in child `index` needs from this node.
     #[inline]
     pub(crate) fn above(&self, index: usize, standing: &Standing) -> Option<Above> {
         standing.shares.then(|| Above { skip: self.skip(), head: self.heads()[index] })

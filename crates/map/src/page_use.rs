@@ -1,4 +1,4 @@
-//! What DRAM knows of each page, and the pages listed as sparse, from which the collector chooses.
+//! State of each page in DRAM, and the pages listed as sparse, from which the collector chooses.
 //!
 //! A page is listed at most once, at the level of its fullness. The lists are linked through the pages' own entries, so
 //! they take no memory that grows, and a page that is taken or freed leaves its list at once.

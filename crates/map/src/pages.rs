@@ -36,7 +36,7 @@ const SUMMED_MAX: usize = 4096;
 /// Nodes that room is reserved for.
 const RESERVED_NODES: u64 = 128;
 
-/// What a run is filled with. Objects of similar lifetime lie together.
+/// Content of a run. Objects of similar lifetime lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
     /// Records of changes.

@@ -24,7 +24,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// What is known of a record that was read.
+    /// Reads a record's change.
     pub(crate) fn read(records: &Records, offset: u64) -> Result<Change> {
         let (record, found) = records.at(offset)?;
         let (ts, tag) = (found.header.ts, found.header.tag);

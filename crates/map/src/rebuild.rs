@@ -14,7 +14,7 @@ use crate::timestamps::Ts;
 use crate::versions::{Candidate, link_older, versions};
 use perdura_pmem::planted;
 
-/// What the chain holds.
+/// Content of the chain.
 pub(crate) struct Rebuilt {
     /// Entries of the index, ascending.
     pub(crate) entries: Vec<Entry>,

@@ -30,7 +30,7 @@ trait Source: Send + Sync {
     fn let_go(&self, hold: &Arc<Hold>);
 }
 
-/// What was confirmed when a snapshot was taken.
+/// State confirmed when a snapshot was taken.
 #[derive(Clone)]
 pub(crate) struct Confirmed {
     pub(crate) times: Timestamps,

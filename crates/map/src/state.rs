@@ -53,7 +53,7 @@ pub(crate) struct Core<I: Index> {
     pub(crate) finishing: Mutex<()>,
 }
 
-/// What the collector remembers from round to round.
+/// Memory of the collector from round to round.
 #[derive(Default)]
 pub(crate) struct Collector {
     /// List: dead deletions, by offset, that no longer hide a linked version (see [`crate::list_collect`]).
@@ -71,7 +71,7 @@ pub(crate) struct Tagged {
     pub(crate) tag: Vec<u8>,
 }
 
-/// What the writer's lock guards.
+/// State under the writer's lock.
 pub(crate) struct State<I: Index> {
     pub(crate) pages: Pages,
     pub(crate) writer: I::Writer,
@@ -79,7 +79,7 @@ pub(crate) struct State<I: Index> {
     pub(crate) head: u64,
     pub(crate) times: Timestamps,
     pub(crate) pending: Pending,
-    /// What callers have asked to be forgotten, where views hold it.
+    /// Timestamp below which callers have asked to forget, while views hold it.
     pub(crate) forget_to: Ts,
     /// The newest forgotten tag.
     pub(crate) forgotten_tag: Tagged,

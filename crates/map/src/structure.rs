@@ -1,4 +1,4 @@
-//! What differs between the two structures besides the index: their upkeep.
+//! Difference between the two structures besides the index: their upkeep.
 
 use crate::error::Result;
 use crate::format::Ref;

@@ -51,7 +51,7 @@ impl Candidate {
     }
 }
 
-/// What becomes of the candidates.
+/// Fate of the candidates.
 #[derive(Default)]
 pub(crate) struct Versions {
     /// Entries of the index, ascending.

@@ -23,7 +23,7 @@ pub(crate) struct Views {
     /// The oldest view's timestamp with all bits turned; 0, which stands for `Ts::MAX`, if there is none.
     oldest: AtomicU64,
     held: Mutex<BTreeMap<Ts, u64>>,
-    /// What callers have asked to be forgotten, when a view was in the way.
+    /// Timestamp below which callers have asked to forget while a view was in the way.
     wanted: AtomicU64,
     /// Counts the moments before and after a load's content replaces another: odd in between.
     loads: AtomicU64,

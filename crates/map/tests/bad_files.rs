@@ -190,7 +190,7 @@ fn a_file_cut_off_on_a_device_is_refused() {
     }
 }
 
-/// What a failed attempt to create a map left behind does not hinder the next one.
+/// Files left by a failed attempt to create a map do not hinder the next one.
 #[test]
 fn what_is_left_of_an_attempt_is_replaced() {
     for kind in KINDS {

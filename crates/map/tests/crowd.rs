@@ -37,7 +37,7 @@ struct Crowd {
     content: Option<Vec<Vec<u8>>>,
 }
 
-/// What a step came to. The others may have used up the room, moved the timestamps on or begun a load.
+/// Outcome of a step. The others may have used up the room, moved the timestamps on or begun a load.
 fn step<T>(result: Result<T>) -> Option<T> {
     use ErrorKind::{Forgotten, Full, Partial, ReadOnly, Timestamp};
     match result {

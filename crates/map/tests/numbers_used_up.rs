@@ -59,7 +59,7 @@ fn a_map_stops_before_its_numbers_are_used_up() {
     }
 }
 
-/// What the error names: the map goes on in a new file. Found: a snapshot was refused with that very error.
+/// Takes the error's remedy: the map goes on in a new file. Found: a snapshot was refused with that very error.
 fn take_the_remedy(map: &dyn OrderedMap, changes: u64) {
     let kind = map.kind();
     let last = map.timestamps().last;

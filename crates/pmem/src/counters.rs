@@ -28,7 +28,7 @@ impl Counters {
         self.flushed_lines * 64
     }
 
-    /// What was added since `earlier`.
+    /// Difference from `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             fences: self.fences.wrapping_sub(earlier.fences),

@@ -6,12 +6,12 @@
 use std::error::Error;
 use std::sync::Arc;
 
-/// What an error carries: the kind `K`, the message, and where the fault was met.
+/// Content of an error: the kind `K`, the message, and the place of the fault.
 ///
 /// Users read it through the methods of the crate's `Error`.
 #[derive(Clone, Debug)]
 pub struct Detail<K> {
-    /// What the caller must do.
+    /// Remedy that the caller must take.
     pub kind: K,
     /// Names the thing and the remedy. Complete without the messages of the sources.
     pub message: String,
@@ -70,7 +70,7 @@ macro_rules! error_type {
                 Box::new($crate::Detail { kind, message, file, offset, source: Some(std::sync::Arc::new(self)) })
             }
 
-            /// What the caller must do about it.
+            /// Remedy that the caller must take.
             pub fn kind(&self) -> $kind {
                 self.0.kind
             }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Result of a call on a medium or region.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about an error.
+/// Kinds of errors, by the caller's remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -50,7 +50,7 @@ impl fmt::Display for Granularity {
     }
 }
 
-/// What was found about a medium when it was opened.
+/// Properties of a medium, found when it was opened.
 #[derive(Clone, Debug)]
 pub struct MediumInfo {
     /// How bytes reach the medium.
@@ -124,7 +124,7 @@ pub trait Medium: Send + Sync + 'static {
     /// Makes creations, removals and renames durable.
     fn sync_dir(&self) -> Result<()>;
 
-    /// What is known about the medium, free bytes as of now.
+    /// Properties of the medium, free bytes as of now.
     fn info(&self) -> MediumInfo;
 
     /// Bytes free for new files, where known.

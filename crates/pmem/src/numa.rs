@@ -8,7 +8,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What sysfs tells of the persistent memory below a file system.
+/// Properties from sysfs of the persistent memory below a file system.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Device {
     pub(crate) numa_node: Option<u32>,

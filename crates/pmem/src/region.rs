@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Non-temporal, and no drain: durable after the thread's next fence.
 const NT_NODRAIN: c_uint = (1 << 0) | (1 << 1);
 
-/// What lies below a mapping; dropping it unmaps.
+/// Backing of a mapping; dropping it unmaps.
 pub(crate) trait Backing: Send + Sync {
     /// Flushes beyond the persistence domain's buffers where the platform can.
     fn deep_flush(&self, offset: u64, len: u64) -> Result<()>;

@@ -1,4 +1,4 @@
-//! What is recorded: events, labels and marks.
+//! Content of a recording: events, labels and marks.
 //!
 //! A [`Tap`] receives every event of a simulated medium with its call site, in the order in which the effects happen.
 //! Code above labels stretches ([`span`]) and tests mark what an oracle must know ([`mark`], [`ack`]); both cost one
@@ -35,7 +35,7 @@ pub enum Access<'a> {
         /// Length in bytes.
         len: u64,
     },
-    /// What is seen of a range is made durable, whoever stored it.
+    /// The content of a range as read is made durable, whichever thread stored it.
     Reclaim {
         /// The file's number.
         region: u32,

@@ -1,4 +1,4 @@
-//! What every medium must do: one suite, run on files and on the simulated medium.
+//! Conformance of media: one suite, run on files and on the simulated medium.
 
 use perdura_pmem::{ErrorKind, FileMedium, Medium, Mode, Options, SimMedium, trace};
 use std::sync::Arc;

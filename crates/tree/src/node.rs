@@ -26,7 +26,7 @@ pub(crate) struct Node {
     words: [AtomicU64; WORDS],
 }
 
-/// What a node is, in one word.
+/// Kind and fill of a node, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// 0 for a leaf.

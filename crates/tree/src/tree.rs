@@ -10,7 +10,7 @@ use perdura_pmem::sync::Mutex;
 
 /// Where a key belongs among the entries of a tree.
 ///
-/// What its owner keeps behind the reference may move to another, which replaces it in the tree. Whoever reads there asks
+/// The object behind the reference may move to another, which replaces it in the tree. A reader of it asks
 /// afterwards whether the place still [`holds`](Place::holds).
 pub struct Place<'t> {
     descent: Descent<'t>,

@@ -1,4 +1,4 @@
-//! What readers and the writer share: the root, and where the keys are.
+//! State that readers and the writer share: the root, and where the keys are.
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::node::Node;

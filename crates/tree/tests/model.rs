@@ -14,7 +14,7 @@ impl Keys for List {
     }
 }
 
-/// What is done with some keys, which are in order.
+/// Operations on some keys, which are in order.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(Vec<usize>),

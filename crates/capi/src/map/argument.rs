@@ -10,7 +10,7 @@ fn wrong(what: &str, why: &str) -> Failure {
     Failure::new(PerduraMapCode::Argument, format!("{what} {why}"))
 }
 
-/// What `pointer` points to.
+/// Object that `pointer` points to.
 ///
 /// # Safety
 /// `pointer` must be null or point to a live `T`.
@@ -20,7 +20,7 @@ pub(super) unsafe fn live<'a, T>(pointer: *const T, what: &str) -> Outcome<&'a T
     unsafe { pointer.as_ref() }.ok_or_else(|| wrong(what, "is null"))
 }
 
-/// What `pointer` points to, for one user alone.
+/// Object that `pointer` points to, for one user alone.
 ///
 /// # Safety
 /// `pointer` must be null or point to a live `T` that nobody else uses meanwhile.

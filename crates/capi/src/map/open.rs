@@ -54,7 +54,7 @@ impl PerduraMap {
         Ok(&*self.map)
     }
 
-    /// What [`call_on`] sets if a call on the map panics.
+    /// Flag that [`call_on`] sets if a call on the map panics.
     #[inline]
     pub(super) fn fail_stop(&self) -> &FailStop {
         &self.failed

@@ -1,4 +1,4 @@
-//! What a replicated log keeps in a map besides keys: batches with a tag, and a blob of its own.
+//! Data that a replicated log keeps in a map besides keys: batches with a tag, and a blob of its own.
 
 use super::argument::{limited, live, target, value};
 use super::change::PerduraMapBytes;

@@ -16,9 +16,9 @@ pub struct PerduraMapSpace {
     pub used: u64,
     /// Free pages.
     pub free: u64,
-    /// What the newest confirmation reaches, and what was made since.
+    /// Bytes that the newest confirmation reaches, and those added since.
     pub live: u64,
-    /// What used pages hold beyond that.
+    /// Other bytes of used pages.
     pub garbage: u64,
     /// The longest run of free pages. A change fits if value, key and header are within this, and within `free` less `reserved`.
     pub free_run_max: u64,

@@ -1,4 +1,4 @@
-//! What a pool stores to describe a table: the server's definition (its frm image), the definition's version, and the record
+//! Description of a table in a pool: the server's definition (its frm image), the definition's version, and the record
 //! layout.
 //!
 //! Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each behind its length (u32, little endian).

@@ -1,6 +1,6 @@
 //! The spaces at the end of a text of fixed width.
 
-/// What fills a text up to its width.
+/// Byte that fills a text up to its width.
 pub const PAD: u8 = b' ';
 
 const BLOCK: usize = 16;

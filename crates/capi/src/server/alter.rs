@@ -9,7 +9,7 @@ use crate::row::definition::Definition;
 use perdura_engine::{AlteredIndex, BuildClient, Error, ErrorKind, IndexAlteration, Isolation, Key, ReadView, Session};
 use std::ffi::c_void;
 
-/// What the building of indexes asks its caller.
+/// Callbacks of the building of indexes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PerduraBuildHooks {

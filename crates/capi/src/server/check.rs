@@ -9,7 +9,7 @@ use super::session::{PerduraSession, Session};
 use perdura_engine::{CheckClient, CheckDepth, Error, Key};
 use std::ffi::c_void;
 
-/// What a check asks and tells its caller.
+/// Callbacks of a check.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PerduraCheckHooks {

@@ -1,4 +1,4 @@
-//! What the plugin lets sessions call while a transaction waits for a row lock.
+//! Callbacks into the plugin while a transaction waits for a row lock.
 
 use std::ffi::c_void;
 

@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// What the scan has come to since it was sent somewhere.
+/// State of the scan since its last search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
     /// Nothing: it is still there.
@@ -64,11 +64,11 @@ pub(super) struct IndexPosition {
     spare: ScanBuffers,
     /// The last step, which [`IndexPosition::repeat`] takes again.
     last: Step,
-    /// What was searched for, or the key that was looked up.
+    /// Key of the last search or lookup.
     sought: Vec<u8>,
     /// Where the place is that was searched for, beside those bytes.
     side: Side,
-    /// What has come of the search.
+    /// Outcome of the search.
     reached: Reached,
     /// The place is the key that was looked up, and not where the scan is.
     looked_up: bool,

@@ -11,7 +11,7 @@ use perdura_engine::{
 };
 use std::ffi::c_void;
 
-/// What [`perdura_list`] lists, and the values of a row. What is not known is NULL. A session has the number that the status
+/// Lists of [`perdura_list`], and the values of a row. An unknown value is NULL. A session has the number that the status
 /// report gives it, a row that of its RID in hexadecimal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

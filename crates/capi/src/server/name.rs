@@ -9,10 +9,10 @@ use std::ffi::CStr;
 
 /// The database of temporary tables. No user's database can have this name.
 pub const TEMPORARY: &str = "#tmp";
-/// What the names of the server's own tables begin with.
+/// Prefix of the names of the server's own tables.
 const SERVER_PREFIX: &str = "#sql";
 const TEMPORARY_PREFIX: &str = "#sql-temptable-";
-/// What ALTER TABLE prefixes the old table's name with until the new table is in its place.
+/// Prefix that ALTER TABLE gives the old table's name until the new table is in its place.
 const BACKUP_PREFIX: &str = "#sql-backup-";
 
 /// The pool's name for the table at a server's path: `database/table`.

@@ -1,4 +1,4 @@
-//! What a pool tells a person: the status report, a line about the medium, notices for the error log.
+//! Reports of a pool to a person: the status report, a line about the medium, notices for the error log.
 
 use super::call::call_or;
 use super::engine::PerduraEngine;

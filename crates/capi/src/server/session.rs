@@ -22,7 +22,7 @@ pub struct PerduraSession {
     state: UnsafeCell<Session>,
 }
 
-/// What only the thread that uses the session touches.
+/// State that only the thread using the session touches.
 pub(super) struct Session {
     pub(super) txn: perdura_engine::Session,
     client: Arc<SessionClient>,

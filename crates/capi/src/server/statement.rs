@@ -6,7 +6,7 @@ use perdura_engine::Isolation;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What the statements of a transaction see of others.
+/// Isolation levels: the changes of others that the statements of a transaction see.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraIsolation {

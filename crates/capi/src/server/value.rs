@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// What kind of value a column has in a row.
+/// Kinds of values of a column in a row.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraValueKind {
@@ -21,7 +21,7 @@ pub enum PerduraValueKind {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraValue {
-    /// What the value is.
+    /// Kind of the value.
     pub kind: PerduraValueKind,
     /// The number or the milliseconds; else 0.
     pub number: u64,
@@ -61,7 +61,7 @@ impl PerduraValue {
     }
 }
 
-/// Who takes the rows of a list.
+/// Receiver of the rows of a list.
 pub(super) struct Taker {
     pub(super) take: unsafe extern "C" fn(context: *mut c_void, values: *const PerduraValue, count: usize) -> bool,
     pub(super) context: *mut c_void,

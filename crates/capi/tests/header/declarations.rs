@@ -5,10 +5,10 @@ use std::path::Path;
 
 /// Most columns of a line.
 const WIDTH: usize = 110;
-/// What begins a paragraph on errors.
+/// Beginning of a paragraph on errors.
 const ERRORS: &str = "Errors: ";
 
-/// What cbindgen declares for the sources in `folder`, by name.
+/// Declarations that cbindgen makes of the sources in `folder`, by name.
 pub fn of(folder: &Path) -> BTreeMap<String, String> {
     let config = cbindgen::Config::from_file(crate::crate_dir().join("cbindgen.toml")).expect("a configuration");
     let mut sources: Vec<_> =

@@ -20,7 +20,7 @@ pub struct Request {
     pub emulate: bool,
 }
 
-/// What to do with the map.
+/// Operation on the map.
 pub enum Action {
     Create { kind: Kind, layout: Layout },
     Info,

@@ -8,11 +8,11 @@ use std::io;
 pub struct Failure {
     /// The exit status.
     pub status: u8,
-    /// What standard error says; nothing if empty.
+    /// Text for standard error; nothing is printed if it is empty.
     pub message: String,
 }
 
-/// What a command returns.
+/// Result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {

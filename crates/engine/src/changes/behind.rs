@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 /// Pages after which a flush lets others have the core: some 0.2 ms.
 const FLUSHED_AT_ONCE: usize = 64;
 
-/// What has words that are to be flushed. One that is gone was dropped, durably; one with commits above the checkpoint is not
+/// Owner of words that are to be flushed. One that is gone was dropped, durably; one with commits above the checkpoint is not
 /// closed. An alteration takes a table's place, and leaves these.
 #[derive(Clone)]
 enum Noted {
@@ -56,7 +56,7 @@ impl Noted {
     }
 }
 
-/// What is noted and not flushed.
+/// Pages noted and not flushed.
 #[derive(Default)]
 struct Pages {
     /// Each once, as long as pages of it are noted.

@@ -15,7 +15,7 @@ pub struct Step {
     pub floor: u64,
 }
 
-/// What stands in the way of a lock in place: the lock table decides.
+/// Obstacle to a lock in place: the lock table decides.
 pub struct Contention<'t> {
     /// The page of the row, which stays locked until the request is in the lock table; `None` if there is no such row.
     pub page: Option<LockedPage<'t>>,

@@ -1,4 +1,4 @@
-//! What a transaction has done to the indexes of one table.
+//! Changes of a transaction to the indexes of one table.
 //!
 //! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where others have replaced a
 //! leaf, the writer itself knows the new ones.

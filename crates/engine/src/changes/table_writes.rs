@@ -1,4 +1,4 @@
-//! What a transaction has written to one table.
+//! Writes of a transaction to one table.
 //!
 //! Each row is in the shadow of its page, in the change that bears the transaction's name; here are the numbers of
 //! those pages, and in which step each was first written, so that undo finds what it looks for.
@@ -30,7 +30,7 @@ const VERSIONS_PER_LOOK: u64 = 256;
 const LAG_MIN: u64 = 1024;
 const LAG_SHARE: u64 = 128;
 
-/// What a transaction has written to one table.
+/// Writes of a transaction to one table.
 pub struct TableWrites {
     pub(super) table: Arc<Table>,
     pub(super) writer: Arc<Writer>,
@@ -46,7 +46,7 @@ pub struct TableWrites {
     /// Some row was written twice, or inserted and deleted.
     rewritten: bool,
     swept: LastSwept,
-    /// What goes to purge once the commit is reported as stored.
+    /// Versions for purge once the commit is reported as stored.
     retired: Retired,
     /// RIDs of undone inserts that others wait for, because of keys: they are locked until the transaction ends.
     waited_for: Vec<Rid>,
@@ -104,7 +104,7 @@ impl TableWrites {
         self.bulk.get_or_insert_with(|| BulkInsert::new(self.table.clone(), self.writer.clone()))
     }
 
-    /// What the transaction made of a row; `None` if it never wrote the row. A RID that was reused names another row.
+    /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was reused names another row.
     pub fn own(&self, rid: Rid) -> Option<Own> {
         let own = self.own_in_place(rid.row())?;
         match own {

@@ -76,7 +76,7 @@ impl WriteSet {
         self.writer.as_ref()
     }
 
-    /// What the transaction sees of its own writes to `table` up to step `seen`; `None` if it has none.
+    /// View of the transaction's own writes to `table` up to step `seen`; `None` if it has none.
     pub fn view(&self, table: u32, seen: u64) -> Option<OwnView<'_>> {
         self.writes_of(table)?;
         Some(OwnView { writer: self.writer.as_ref()?, seen })
@@ -97,7 +97,7 @@ impl WriteSet {
         self.tables.iter().find(|writes| writes.table().id() == table)
     }
 
-    /// What the transaction has done to `table`.
+    /// Writes of the transaction to `table`.
     #[inline]
     pub fn table(&mut self, table: &Arc<Table>, owner: u64) -> &mut TableWrites {
         let index = match self.tables.last() {
@@ -119,7 +119,7 @@ impl WriteSet {
         })
     }
 
-    /// What the transaction has done to `table`, for a write in the present step.
+    /// Writes of the transaction to `table`, for a write in the present step.
     #[inline]
     pub fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, Step) {
         if !self.in_step {
@@ -173,7 +173,7 @@ impl WriteSet {
         self.tables.iter_mut().try_for_each(|writes| writes.spill(share))
     }
 
-    /// What the transaction made of a row; `None` if it never wrote the row.
+    /// The transaction's own version of a row; `None` if it never wrote the row.
     pub fn own(&self, table: u32, rid: Rid) -> Option<Own> {
         self.writes_of(table)?.own(rid)
     }

@@ -182,7 +182,7 @@ impl Chain {
         bytes.min(self.context.file_bytes(sequence))
     }
 
-    /// What the table shares with the other tables of its pool.
+    /// Context that the table shares with the other tables of its pool.
     #[inline]
     pub fn context(&self) -> &Arc<TableContext> {
         &self.context

@@ -1,4 +1,4 @@
-//! What the tables of a pool share: the medium, the sizes of files and segments, and the services in DRAM.
+//! Context of the tables of a pool: the medium, the sizes of files and segments, and the services in DRAM.
 
 use super::datafile::DataFile;
 use super::spare::Spare;
@@ -17,7 +17,7 @@ const FILE_BYTES_MAX: u64 = UNIT_BYTES << 32;
 /// Where no more than so many large rows fit a data file, its size is made to fit them.
 const FEW_COPIES: u64 = 8;
 
-/// What a new data file must have room for.
+/// Room that a new data file must have.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Least size of its segments, in bytes.
@@ -58,7 +58,7 @@ impl Need {
     }
 }
 
-/// What the tables of a pool share.
+/// Context that the tables of a pool share.
 pub struct TableContext {
     /// The medium, which holds the pool's files.
     pub medium: Arc<dyn Medium>,

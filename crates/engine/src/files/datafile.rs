@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What DRAM knows of a segment.
+/// State of a segment in DRAM.
 #[derive(Default)]
 pub struct Segment {
     /// The map of the cells in use; `None` until the segment is swept or taken into use, and while it is free or has
@@ -184,7 +184,7 @@ impl DataFile {
         self.segments.len() as u32
     }
 
-    /// What DRAM knows of segment `index`.
+    /// State of segment `index` in DRAM.
     pub fn segment(&self, index: u32) -> &Segment {
         &self.segments[index as usize]
     }

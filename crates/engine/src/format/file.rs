@@ -12,7 +12,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const MAGIC: [u8; 8] = *b"PRDDATA1";
-/// What the link word of a file is combined with, by exclusive or, if the file has a successor.
+/// Value that the link word of a file is combined with, by exclusive or, if the file has a successor.
 const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 /// Offset of the link word in a data file, in bytes.
 pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;

@@ -30,7 +30,7 @@ pub struct IndexDefinition {
     pub key_bytes: u16,
 }
 
-/// What becomes of a leaf.
+/// Kinds of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
     /// Its entries count.
@@ -39,7 +39,7 @@ pub enum LeafKind {
     Retired,
 }
 
-/// What a leaf's state says of its layout. It never changes while the leaf is in use.
+/// Layout of a leaf in its state word. It never changes while the leaf is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafShape {
     /// Number of the index in its table.
@@ -179,7 +179,7 @@ pub fn push_entry(entry: &mut Vec<u8>, key: &[u8], row: u64) {
     entry.extend_from_slice(&row.to_be_bytes()[8 - ENTRY_ROW_BYTES..]);
 }
 
-/// What entries contribute to the checksum in a redo record, folded with others: order does not matter.
+/// Contribution of an entry to the checksum in a redo record, folded with others: order does not matter.
 pub fn fold_entry(entry: &[u8]) -> u64 {
     (u64::from(crc32c(entry)) << 32 | entry.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -220,7 +220,7 @@ pub(super) fn decode_bitmap(bitmap: &[u8]) -> Option<Vec<u16>> {
     positions.map(|position| u16::try_from(position).ok()).collect()
 }
 
-/// What a row's checksum contributes to the folded sum of its bulk page, which is the XOR over all rows: order does not
+/// Contribution of a row's checksum to the folded checksum of its bulk page, the XOR over all rows: order does not
 /// matter, and folding a row a second time takes it out.
 pub fn fold_row(row: u64, crc: u32) -> u64 {
     (u64::from(crc) << 32 | (row & 0xffff_ffff)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -9,7 +9,7 @@ use crate::format::{entry_key, entry_row};
 use perdura_tree::{Keys, Place};
 use std::borrow::Cow;
 
-/// What a walk finds at a key.
+/// Finding of a walk at a key.
 enum Step<'i> {
     /// The leaf of the key, which it has read.
     Here,

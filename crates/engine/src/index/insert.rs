@@ -148,7 +148,7 @@ impl Index {
         Ok(Some(Inserted::Done))
     }
 
-    /// Who has `key` in a leaf, if anybody has, below `end`.
+    /// Holder of `key` in a leaf below `end`, if there is one.
     fn holder_of(
         &self,
         leaf: &LockedLeaf<'_>,

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 const FIRST: u32 = 64;
 const BUCKETS: usize = 27;
 
-/// What DRAM knows of the leaves of a table, by number. Readers take no lock.
+/// States of a table's leaves in DRAM, by number. Readers take no lock.
 pub(super) struct LeafList<T> {
     buckets: [OnceLock<Box<[T]>>; BUCKETS],
 }

@@ -13,7 +13,7 @@ use perdura_log::Csn;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What a transaction has done to a leaf in one step, and has not stored.
+/// Changes of a transaction to a leaf in one step, not stored.
 #[derive(Clone)]
 pub struct LeafChange {
     pub writer: Arc<Writer>,
@@ -25,7 +25,7 @@ pub struct LeafChange {
     pub folded: u64,
 }
 
-/// What a change begins.
+/// Firsts of a change: whether it is the first of its leaf, or of its writer.
 #[derive(Clone, Copy)]
 pub struct First {
     /// The transaction has done nothing in the leaf before.
@@ -34,7 +34,7 @@ pub struct First {
     pub of_step: bool,
 }
 
-/// What a reader sees of a leaf.
+/// View of a reader of a leaf.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// Commits up to it are visible.
@@ -55,7 +55,7 @@ impl View<'_> {
     }
 }
 
-/// What the entry in a slot is to a transaction that wants its key.
+/// Standing of a slot's entry for a transaction that wants its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It counts.
@@ -69,7 +69,7 @@ pub enum Standing {
 /// The shadow of a leaf.
 #[derive(Default)]
 pub struct LeafShadow {
-    /// What is not stored: mostly of one transaction, in one step.
+    /// Changes not stored: mostly of one transaction, in one step.
     open: SmallVec<[LeafChange; 1]>,
     stored: StoredChanges,
     /// The valid word is stored and not flushed, and the leaf is noted for that.
@@ -114,7 +114,7 @@ impl LeafShadow {
         ((valid | all_deleted) & !all_inserted | inserted) & !deleted
     }
 
-    /// What the entry in slot `slot` is to `writer`.
+    /// Standing of the entry in slot `slot` for `writer`.
     pub fn standing(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> Standing {
         let bit = 1 << slot;
         let view = View { snapshot: Csn::MAX, own: Some(OwnView { writer, seen: u64::MAX }) };
@@ -140,7 +140,7 @@ impl LeafShadow {
         self.open.iter().any(|change| Arc::ptr_eq(&change.writer, writer))
     }
 
-    /// What `writer` does here in step `step`.
+    /// Change of `writer` here in step `step`.
     pub fn change(&mut self, writer: &Arc<Writer>, step: u64) -> (&mut LeafChange, First) {
         let (mut known, mut of_writer) = (None, true);
         for (index, change) in self.open.iter().enumerate() {
@@ -180,7 +180,7 @@ impl LeafShadow {
         self.open.retain(|change| change.inserted | change.deleted != 0);
     }
 
-    /// What a commit of `writer` inserts and deletes, whatever it did twice left out, and the entries folded.
+    /// Net inserts and deletes of a commit of `writer`, and the entries folded.
     pub fn net(&self, writer: &Arc<Writer>) -> (u64, u64, u64) {
         let (mut inserted, mut deleted, mut folded) = (0, 0, 0);
         for change in self.open.iter().filter(|change| Arc::ptr_eq(&change.writer, writer)) {
@@ -269,7 +269,7 @@ impl LeafShadow {
         self.open.is_empty() && self.stored.is_empty()
     }
 
-    /// What is not stored.
+    /// Changes not stored.
     pub fn open(&self) -> impl Iterator<Item = &LeafChange> {
         self.open.iter()
     }

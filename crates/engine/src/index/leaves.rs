@@ -36,7 +36,7 @@ const ADDRESS_BITS: u32 = 32;
 /// Where in a leaf's layout word the number of its slots is; the bits of a state word are below.
 const SLOTS_AT: u32 = 50;
 
-/// What DRAM knows of a leaf: one line.
+/// State of a leaf in DRAM: one line.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Leaf {
@@ -265,7 +265,7 @@ impl Leaves {
         SegmentId { file: self.files[leaf.mapped()].file, index: (leaf.extent.load(Ordering::Relaxed) >> 32) as u32 }
     }
 
-    /// What the check of a leaf's header covers beside the header.
+    /// Salt that the check of a leaf's header covers beside the header.
     pub fn salt(&self, leaf: LeafId) -> u64 {
         let at = self.leaf(leaf).offset() / LEAF_UNIT;
         u64::from(self.table).rotate_left(40) ^ u64::from(self.segment_of(leaf).file) << OFFSET_BITS ^ at

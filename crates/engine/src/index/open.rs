@@ -26,7 +26,7 @@ struct Found {
     head: u128,
 }
 
-/// What the leaves of a segment are.
+/// Leaves of a segment.
 #[derive(Default)]
 struct Segment {
     /// Leaves in use, with the position of their index.

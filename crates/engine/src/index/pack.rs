@@ -20,7 +20,7 @@ const SLOTS_FREE: u32 = 8;
 /// A leaf with more than three of so many slots in use is not looked at.
 const LOOKED_AT: u32 = 4;
 
-/// What comes of packing leaves.
+/// Outcome of packing leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packed {
     /// Fewer leaves have the entries.

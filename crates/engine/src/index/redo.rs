@@ -10,7 +10,7 @@ use crate::format::{Word, data_file_name, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use std::sync::Arc;
 
-/// What a redo record says of a leaf.
+/// Content of a redo record about a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafRecord {
     /// Names the leaf.

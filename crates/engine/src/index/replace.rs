@@ -139,7 +139,7 @@ impl Index {
         Ok(entries)
     }
 
-    /// What is to take the place of a leaf that has no room for `entry`; `None` if it is full of one entry.
+    /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one entry.
     pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
         let entries = self.entries_of(leaf)?;
         let low = leaf.bytes.low();

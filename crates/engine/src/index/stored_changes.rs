@@ -1,5 +1,5 @@
-//! What commits have done to a leaf, and stored: its valid word says so. Older snapshots see the leaf without it, and redo may
-//! repeat it.
+//! Stored changes of commits to a leaf: its valid word has them. Older snapshots see the leaf without them, and redo may
+//! repeat them.
 //!
 //! Such a change needs no transaction any more: a CSN says who sees it. Those that no snapshot tells apart are merged once a checkpoint
 //! covers them (I8), so a leaf has no more of them than there are snapshots, but for those of the last moment.
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// Stored changes from which on purge merges them.
 const CROWD: usize = 8;
 
-/// What a commit has inserted and deleted, or several commits that no snapshot tells apart.
+/// Inserts and deletes of a commit, or of several commits that no snapshot tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredChange {
     /// CSN of the commit; of several, the last.
@@ -33,7 +33,7 @@ impl StoredChange {
     }
 }
 
-/// What commits have done to a leaf.
+/// Changes of commits to a leaf.
 #[derive(Default)]
 pub struct StoredChanges {
     /// In ascending order of CSNs.

@@ -18,7 +18,7 @@ pub struct TouchedLeaves {
     leaves: Vec<LeafId>,
     /// The first change of a leaf in each step, in the order of time; forgotten up to the oldest position that is left.
     journal: Vec<(u64, LeafId)>,
-    /// What was written last and is not flushed.
+    /// Lines written last and not flushed.
     unflushed: SmallVec<[(LeafId, Lines); FLUSHED_AT_ONCE]>,
     /// Something was flushed and is not fenced.
     flushed: bool,

@@ -40,11 +40,11 @@ pub struct Index {
     pub(super) fixed_units: u32,
     /// Locked while the first leaf is made.
     pub(super) beginning: Mutex<()>,
-    /// What is wrong with the index, if anything is.
+    /// Damage of the index, if there is any.
     damage: OnceLock<String>,
 }
 
-/// What changes of an index need beside it.
+/// Context that changes of an index need.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
     /// The table's segments.

@@ -79,7 +79,7 @@ impl Index {
         self.populated.get(self.leaves().bytes(leaf).low()) == Some(self.leaves().reference(leaf))
     }
 
-    /// What `look` finds among the populated leaves; `None` if `view` may see something in vacant ones.
+    /// Result of `look` among the populated leaves; `None` if `view` may see something in vacant ones.
     pub(super) fn among_populated<T>(&self, view: &View<'_>, look: impl FnOnce() -> T) -> Option<T> {
         let sees_all = || self.vacated.load(Ordering::SeqCst) <= view.snapshot;
         if !sees_all() {

@@ -158,7 +158,7 @@ impl Lock {
 pub struct Deadlocked {
     /// Number of its session.
     pub session: u64,
-    /// Whose transaction it was and which statement it executed; `None` without a client.
+    /// Client of the transaction and the statement it executed; `None` without a client.
     pub client: Option<Description>,
     /// The row or table it waited for.
     pub key: LockKey,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Whose transaction it is, for reports.
+/// Owner of a transaction, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Number of the connection, as the server shows it.

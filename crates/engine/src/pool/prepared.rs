@@ -14,13 +14,13 @@ use std::sync::Arc;
 pub struct Detached {
     /// Name under which it was prepared.
     pub xid: Vec<u8>,
-    /// What it wrote.
+    /// Its writes.
     pub writes: WriteSet,
     /// Its log handle, with a durable prepare record.
     pub log: LogTxn,
     /// The owner that holds its locks.
     pub owner: Arc<Owner>,
-    /// What it has locked through the lock table.
+    /// Its locks in the lock table.
     pub locks: Vec<LockKey>,
     /// The tables that it has locked as a whole. A restart forgets them: it reads no more.
     pub reading: Vec<WholeReader>,

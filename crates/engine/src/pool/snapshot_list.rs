@@ -11,7 +11,7 @@ use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a slot without a snapshot holds.
+/// Content of a slot without a snapshot.
 const NONE: u64 = u64::MAX;
 
 #[repr(align(128))]

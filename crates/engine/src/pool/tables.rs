@@ -34,7 +34,7 @@ pub(crate) struct Registered {
     pub id: u32,
     /// RID of its catalog row.
     pub row: Rid,
-    /// What the table was created with, and altered to.
+    /// Definition of the table as created or last altered.
     definition: RwLock<Definition>,
     /// Somebody alters its indexes.
     pub altering: AtomicBool,
@@ -99,7 +99,7 @@ impl Registered {
         Registered { id, row, definition, altering, figures, state: Mutex::new(state) }
     }
 
-    /// What the table was created with, and altered to.
+    /// Definition of the table as created or last altered.
     pub fn definition(&self) -> Definition {
         self.definition.read().clone()
     }

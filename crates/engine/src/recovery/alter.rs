@@ -36,7 +36,7 @@ pub enum AlteredIndex {
     New(IndexDefinition),
 }
 
-/// Who makes the keys of new indexes.
+/// Source of the keys of new indexes.
 pub trait BuildClient {
     /// Whether to go on. Asked before each 256 rows, and after each leaf that is written.
     fn goes_on(&mut self) -> bool;

@@ -29,7 +29,7 @@ pub enum Entry {
         id: u32,
         /// Table name, 1 to [`NAME_BYTES_MAX`] bytes.
         name: String,
-        /// What the table was created with.
+        /// Definition that the table was created with.
         definition: Definition,
     },
 }

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the check found in one table.
+/// Findings of the check in one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableReport {
     /// Table id.
@@ -41,7 +41,7 @@ pub struct TableReport {
     pub row_bytes: u64,
 }
 
-/// What the check found in a pool.
+/// Findings of the check in a pool.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The superblock and the log, described in two lines.
@@ -50,9 +50,9 @@ pub struct Report {
     pub commits_to_redo: u64,
     /// Prepared transactions in the log.
     pub prepared: u64,
-    /// What was found in each table, the catalog first.
+    /// Findings in each table, the catalog first.
     pub tables: Vec<TableReport>,
-    /// What is wrong, one line each; empty if the pool is sound.
+    /// Problems, one line each; empty if the pool is sound.
     pub problems: Vec<String>,
 }
 

@@ -103,7 +103,7 @@ fn redo_leaf(table: &Table, record: &Record) -> Result<()> {
     table.index_list().redo(table.chain(), &leaf_record(record)?)
 }
 
-/// What a record says of an index' leaf.
+/// Content of a record about an index' leaf.
 pub fn leaf_record(record: &Record) -> Result<LeafRecord> {
     match *record {
         Record::Leaf { place, inserted, deleted, crc, .. } => Ok(LeafRecord { place, inserted, deleted, crc }),

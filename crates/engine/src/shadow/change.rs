@@ -1,4 +1,4 @@
-//! What one transaction has done to one directory page: the rows it has locked and written, and their new words.
+//! Changes of one transaction to one directory page: the rows it has locked and written, and their new words.
 //!
 //! The same structure is row lock, write set, and the word that counts from the commit until it is stored. Once it is
 //! stored it becomes a [`Past`], which keeps the words before the change. A transaction's own statements see its writes
@@ -50,7 +50,7 @@ pub struct Undone {
     pub restored: Option<Word>,
 }
 
-/// What one transaction has done to one directory page.
+/// Changes of one transaction to one directory page.
 pub struct Change {
     writer: Arc<Writer>,
     /// The page is unpublished and belongs to the transaction alone. New words are in the page itself.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Number of stored commits from which on purge merges those of a page.
 const CROWD: usize = 4;
 
-/// What a reader sees of its own transaction.
+/// View of a reader's own transaction.
 #[derive(Clone, Copy)]
 pub struct OwnView<'a> {
     /// The reader's transaction.
@@ -32,7 +32,7 @@ pub struct OwnView<'a> {
     pub seen: u64,
 }
 
-/// What a commit changed in a page.
+/// Counts of a commit's changes in a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Rows changed.

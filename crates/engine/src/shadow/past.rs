@@ -1,4 +1,4 @@
-//! What stored commits changed in a page, for older snapshots and for purge.
+//! Stored changes of commits in a page, for older snapshots and for purge.
 //!
 //! A past stands for one commit, or for several that no snapshot tells apart. Then it has for each row the word before
 //! the first of them: nobody reads the words in between. They are free once a durable checkpoint covers all of them
@@ -9,7 +9,7 @@ use super::words::Words;
 use crate::format::Word;
 use perdura_log::Csn;
 
-/// What stored commits changed in a page: the words before them. It stays until no snapshot is older and a checkpoint
+/// Words before stored commits in a page. They stay until no snapshot is older and a checkpoint
 /// covers the commits (I8).
 pub struct Past {
     /// CSN of the commit; of several, the last.
@@ -22,7 +22,7 @@ pub struct Past {
     pub deleted: RowSet,
 }
 
-/// What nobody needs any more once pasts are merged.
+/// Versions that nobody needs any more once pasts are merged.
 #[derive(Default)]
 pub struct Superseded {
     /// Versions, and cells of spilled words.

@@ -2,7 +2,7 @@
 
 use perdura_log::Csn;
 
-/// What one round of purge may take and merge.
+/// Bounds of one round of purge: commits that it may take and merge.
 ///
 /// A new snapshot is never below `covered`, so a gap between two snapshots below it stays one: commits in the gap count
 /// for everybody as one commit, now and later.

@@ -11,7 +11,7 @@ use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// What DRAM knows of a page or a leaf that transactions write, or have written lately.
+/// State in DRAM of a page or a leaf that transactions write, or have written lately.
 pub trait Shadow: Default {
     /// Whether it says nothing that is not on the medium.
     fn is_empty(&self) -> bool;

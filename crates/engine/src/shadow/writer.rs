@@ -8,7 +8,7 @@ use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a lock is taken on: a row, or a table as a whole.
+/// Object of a lock: a row, or a table as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockKey {
     table: u32,

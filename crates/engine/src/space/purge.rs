@@ -1,6 +1,6 @@
 //! Purge reclaims the versions and RIDs that no snapshot and no redo can need any more (I8).
 //!
-//! What a commit replaced is unreachable once every snapshot is at or above its CSN, and redo cannot need it once a
+//! Replaced versions are unreachable once every snapshot is at or above the commit's CSN, and redo cannot need them once a
 //! durable checkpoint covers the commit. The shadows of the pages hold what was replaced; the queue here names the
 //! pages, each once, so that purge costs what there is to reclaim. Before purge frees the cell of a deleted row, it
 //! empties the directory word, under the RID's next incarnation, and fences.
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Most pages purged in one batch, after which purge lets others have the core: some 0.4 ms for full pages.
 pub const BATCH: usize = 16;
 
-/// What a commit hands to purge.
+/// Versions that a commit hands to purge.
 #[derive(Default)]
 pub struct Retired {
     /// CSN of the commit.
@@ -32,7 +32,7 @@ pub struct Retired {
     pub rows: u64,
 }
 
-/// What purge has taken from the shadows of some pages.
+/// Versions that purge has taken from the shadows of some pages.
 #[derive(Default)]
 pub struct Reclaimed {
     /// Versions that were replaced.

@@ -63,7 +63,7 @@ pub struct Segments {
     losses: Losses,
 }
 
-/// What the descriptors of an existing table say.
+/// Content of the descriptors of an existing table.
 pub struct Opened {
     /// The table's segments.
     pub segments: Segments,
@@ -115,7 +115,7 @@ impl Segments {
         &self.chain
     }
 
-    /// What versions have wasted in larger cells.
+    /// Bytes that versions waste in larger cells.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }

@@ -1,4 +1,4 @@
-//! What makes a row, a page of the row directory and a segment sound (I6). Redo, the offline check and CHECK TABLE verify by
+//! Soundness of a row, a page of the row directory and a segment (I6). Redo, the offline check and CHECK TABLE verify by
 //! it; each knows by itself why nobody frees the versions meanwhile.
 
 use super::Table;

@@ -1,9 +1,9 @@
-//! What a table was created with, and altered to.
+//! Definition of a table as created or last altered.
 
 use crate::format::IndexDefinition;
 use std::sync::Arc;
 
-/// What a table was created with. Cheap to clone.
+/// Definition of a table. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// Its indexes.

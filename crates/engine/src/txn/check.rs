@@ -26,7 +26,7 @@ pub enum CheckDepth {
     Full,
 }
 
-/// Who has a table checked.
+/// Caller of a table's check.
 pub trait CheckClient {
     /// Whether to go on; `done` of `all` directory pages are checked. Asked before each page, and in between at least after
     /// each MiB of rows and the row in which it ends.
@@ -45,7 +45,7 @@ pub trait CheckClient {
     fn found(&mut self, fault: Error);
 }
 
-/// What a check has come to.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckSummary {
     /// Rows checked, sound or not.

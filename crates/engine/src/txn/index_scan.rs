@@ -47,7 +47,7 @@ pub struct IndexScan {
 const WORDS_AHEAD: usize = 8;
 const ROWS_AHEAD: usize = 4;
 
-/// What a scan of one leaf after the other has asked for ahead of its reads. It asks for more with each row, so that a scan of a few rows
+/// Prefetches of a scan ahead of its reads. It asks for more with each row, so that a scan of a few rows
 /// brings none for nothing.
 #[derive(Default)]
 struct Ahead {

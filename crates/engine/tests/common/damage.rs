@@ -81,7 +81,7 @@ pub fn content(engine: &Engine) -> Result<Content, Error> {
     Ok(content)
 }
 
-/// What damage led to.
+/// Outcome of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The check reports it.

@@ -28,7 +28,7 @@ pub enum Kind {
 /// All kinds that the small pool takes.
 pub const KINDS: [Kind; 4] = [Kind::Number, Kind::Group, Kind::Name, Kind::Long];
 
-/// What the keys of a row are made of.
+/// Fields that the keys of a row are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     pub number: u64,
@@ -71,7 +71,7 @@ impl Fields {
         row
     }
 
-    /// What the row was made of.
+    /// Fields of a row.
     pub fn of_row(row: &[u8]) -> Fields {
         let word = |at: usize| u32::from_le_bytes(row[at..at + 4].try_into().expect("four bytes"));
         let number = u64::from_le_bytes(row[..8].try_into().expect("eight bytes"));

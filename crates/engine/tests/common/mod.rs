@@ -1,4 +1,4 @@
-//! What the engine's tests share: a small pool in simulated memory, rows, seeds.
+//! Support of the engine's tests: a small pool in simulated memory, rows, seeds.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod altering;

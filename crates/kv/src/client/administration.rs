@@ -95,7 +95,7 @@ fn list(context: &Context<'_>, connection: &Connection, options: &[Bytes]) -> Re
     Reply::text(all.into_iter().map(|one| line(one, context.now_us)).collect::<String>())
 }
 
-/// What must be so of a connection to be closed.
+/// Filter of the connections to be closed.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<i64>,

@@ -1,4 +1,4 @@
-//! What a connection has begun and not ended: a transaction, keys that it watches, a wait, a request of another replica's client.
+//! State of a connection across requests: a transaction, watched keys, a wait, a request of another replica's client.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Watched {
     }
 }
 
-/// What a connection waits for.
+/// Condition that a connection waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     pub index: u64,
@@ -62,7 +62,7 @@ pub struct Wait {
     pub tells_here: bool,
 }
 
-/// What another replica has passed on. The connection is there for that alone, and nobody is connected.
+/// Request that another replica has passed on. The connection is there for that alone, and nobody is connected.
 #[derive(Debug)]
 pub struct Guest {
     /// The connection to the other replica.

@@ -53,7 +53,7 @@ fn flags(command: &Command) -> Reply {
     Reply::Set(all.map(Reply::Status).collect())
 }
 
-/// What COMMAND INFO says: name, arity, flags, keys, categories, hints, keys again, commands within.
+/// Reply of COMMAND INFO: name, arity, flags, keys, categories, hints, keys again, commands within.
 fn described(command: &'static Command) -> Reply {
     let Places { first, last, step } = command.places;
     let categories = command.all_categories().map(|one| Reply::text(format!("@{one}")));

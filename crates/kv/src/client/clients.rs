@@ -28,7 +28,7 @@ use crate::node::{Done, Fate, JUMP_MS_MAX, Node, Role};
 use crate::resp::{Limits, Reply};
 use crate::store::{self, Moment, View};
 
-/// What is written to a client for whom there is no room.
+/// Reply to a connection beyond `connections_max`.
 pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// Bytes of a connection's reads that are not done, and of what came between them, beyond which no further request is looked at.
@@ -46,7 +46,7 @@ pub struct Clients {
     pub(super) batches: Batches,
     /// Bytes of all connections, as they were counted last.
     bytes: usize,
-    /// What other replicas have passed on, by the connection to each.
+    /// Requests that other replicas have passed on, by the connection to each.
     pub(super) visits: BTreeMap<u64, Visit>,
 }
 
@@ -72,7 +72,7 @@ impl Clients {
         self.shared.names = names;
     }
 
-    /// What has happened.
+    /// Counters.
     pub fn statistics(&self) -> &Statistics {
         &self.shared.statistics
     }

@@ -1,4 +1,4 @@
-//! What is known of one connection.
+//! One connection.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,7 +7,7 @@ use super::slots::{Slots, State, weight};
 use crate::command::Listing;
 use crate::resp::{Protocol, Reply, Requests};
 
-/// Who has connected.
+/// Other end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// Its address, as CLIENT LIST says it: `127.0.0.1:50000`, or the path of a Unix socket and `:0`.
@@ -42,11 +42,11 @@ pub struct Connection {
     pub peer: Peer,
     pub requests: Requests,
     pub slots: Slots,
-    /// What is to be written.
+    /// Bytes to be written.
     pub output: BytesMut,
     pub protocol: Protocol,
     pub wanted: Wanted,
-    /// Whose rights it has.
+    /// User whose rights it has.
     pub user: Bytes,
     /// Whether it has said who it is, where that is asked for.
     pub is_known: bool,
@@ -55,7 +55,7 @@ pub struct Connection {
     /// Whether a request of it that changes users was done last. What follows waits for the answer, for it rests on that.
     pub changes_users: bool,
     pub name: Bytes,
-    /// What the client's library says of itself: name and version.
+    /// The client library's name and version, as it gives them.
     pub library: [Bytes; 2],
     /// Whether it reads what is applied here, without asking the leader.
     pub is_readonly: bool,
@@ -76,7 +76,7 @@ pub struct Connection {
     pub parked: Option<Vec<Bytes>>,
     /// Whether that waits until the store has made room.
     pub waits_for_room: bool,
-    /// What WAIT waits for.
+    /// Condition of a WAIT.
     pub wait: Option<Wait>,
     pub transaction: Option<Transaction>,
     pub watched: Watched,
@@ -87,7 +87,7 @@ pub struct Connection {
     pub listing: Option<Listing>,
     /// Microseconds that it has taken.
     pub listed_us: u64,
-    /// What it is there for, if it is not a client's.
+    /// Request of another replica that it is there for, if it is not a client's.
     pub guest: Option<Guest>,
     /// Whether it is closed at once.
     pub is_killed: bool,

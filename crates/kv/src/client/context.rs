@@ -1,4 +1,4 @@
-//! What a request may touch.
+//! State that a request may touch.
 
 use super::batches::Batches;
 use super::shared::Shared;
@@ -6,7 +6,7 @@ use super::table::Table;
 use crate::node::{Node, Role};
 use crate::store::Room;
 
-/// What a request may touch.
+/// State that a request may touch.
 pub struct Context<'a> {
     pub shared: &'a mut Shared,
     pub batches: &'a mut Batches,

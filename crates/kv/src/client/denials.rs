@@ -19,7 +19,7 @@ const SAME_US: u64 = 60_000_000;
 /// Bytes of a key, a command or a user's name that are kept.
 const TEXT_BYTES_MAX: usize = 128;
 
-/// What a refusal is about.
+/// Subject of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// A name or a password.

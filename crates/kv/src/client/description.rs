@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use crate::resp::Protocol;
 
-/// What is known of a connection, in a line.
+/// Line of CLIENT LIST about a connection.
 pub fn line(connection: &Connection, now_us: u64) -> String {
     let seconds = |since_us: u64| now_us.saturating_sub(since_us) / 1_000_000;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,4 +1,4 @@
-//! What only the leader can do, passed on to it by a replica that follows.
+//! Forwarding of requests that only the leader can do, by a follower.
 //!
 //! Requests of a connection reach the leader in their order, over one connection of the two replicas, and are evaluated there as they come.
 //! Reads are done here, by ReadIndex: one behind a request that was passed on waits until that is answered, and one that is

@@ -10,7 +10,7 @@ use crate::wire::Forward;
 pub const UNDER_WAY_MAX: usize = 1 << 15;
 const BYTES_MAX: usize = 64 << 20;
 
-/// What a request is about, as far as it matters to who waits for the answer.
+/// Kind of a request, as far as it matters to the connection that waits for the answer.
 #[derive(Debug)]
 pub enum Matter {
     /// It changes nothing: WAIT.
@@ -33,7 +33,7 @@ impl Matter {
 /// A request that is not answered.
 #[derive(Debug)]
 pub struct UnderWay {
-    /// Whose it is, and the place of the reply.
+    /// Its connection, and the place of the reply.
     pub token: u32,
     pub place: u64,
     pub bytes: usize,

@@ -1,4 +1,4 @@
-//! Who one is and which protocol one speaks: AUTH and HELLO.
+//! Authentication and protocol of a connection: AUTH and HELLO.
 
 use bytes::Bytes;
 

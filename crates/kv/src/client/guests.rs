@@ -1,4 +1,4 @@
-//! What other replicas pass on to the leader. Each request gets a connection of its own for as long as it takes, with the rights of the
+//! Requests that other replicas pass on to the leader. Each gets a connection of its own for as long as it takes, with the rights of the
 //! user that it is of, and is done as if a client of this replica had sent it.
 
 use bytes::{Bytes, BytesMut};

@@ -20,7 +20,7 @@ impl Clients {
         self.shared.forwards.has_out()
     }
 
-    /// What is to be sent to the leader, in this order.
+    /// Requests to be sent to the leader, in this order.
     pub fn take_forwards(&mut self) -> Vec<Forward> {
         self.shared.forwards.take_out()
     }

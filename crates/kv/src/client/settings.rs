@@ -1,4 +1,4 @@
-//! What clients may use, and what they are told of the server.
+//! Limits of clients, and facts about the server for them.
 
 /// Where clients reach a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Process {
     pub descriptors_max: u64,
 }
 
-/// What clients may use, and what they are told of the server.
+/// Limits of clients, and facts about the server for them.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Most connections.

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State that all connections share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::node::{Node, NotNow, Role};
 use crate::resp::Reply;
 use crate::wire::Forwarded;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub struct Shared {
     pub settings: Settings,
@@ -26,7 +26,7 @@ pub struct Shared {
     pub names: BTreeMap<u64, Name>,
     /// Connections that the reactor must look at.
     pub woken: Vec<u32>,
-    /// What is passed on to the leader.
+    /// Requests passed on to the leader.
     pub forwards: Forwards,
     /// Connections of what other replicas have passed on that may be answered, and answers to them.
     pub served: Vec<u32>,
@@ -48,7 +48,7 @@ pub struct Shared {
     pub admission: Admission,
     /// Notices for the operator.
     pub notices: Notices,
-    /// What was refused to them.
+    /// Requests that were refused to them.
     pub denials: Denials,
     /// Whether an entry that clears away is under way.
     pub is_sweeping: bool,

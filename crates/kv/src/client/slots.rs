@@ -12,7 +12,7 @@ pub fn weight(request: &[Bytes]) -> usize {
     request.iter().map(|argument| argument.len() + size_of::<Bytes>()).sum()
 }
 
-/// What is known of a reply.
+/// State of a reply.
 #[derive(Debug)]
 pub enum State {
     /// It is known, and is given when its ticket is done. If nothing comes of it, the client may ask the leader for this hash slot.

@@ -1,4 +1,4 @@
-//! What has happened, for INFO and for operators.
+//! Counters, for INFO and for operators.
 
 /// Counters since the process was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

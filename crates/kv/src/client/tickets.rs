@@ -1,4 +1,4 @@
-//! What a ticket of the node's stands for: a place in a connection's replies, a batch of reads, or upkeep.
+//! Meaning of a ticket of the node: a place in a connection's replies, a batch of reads, or upkeep.
 //!
 //! | bits | |
 //! |---|---|
@@ -13,7 +13,7 @@ const NUMBER_MASK: u64 = (1 << TOKEN_SHIFT) - 1;
 /// Most connections of clients, and most requests that others have passed on. A token is below twice that.
 pub const TOKENS_MAX: usize = 1 << 20;
 
-/// What a ticket stands for.
+/// Meaning of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stub {
     /// The reply of a connection at a place.
@@ -40,7 +40,7 @@ impl Stub {
         }
     }
 
-    /// What a ticket stands for. Numbers come back in their low bits only.
+    /// Meaning of a ticket. Numbers come back in their low bits only.
     pub fn of(ticket: u64) -> Self {
         match ticket >> KIND_SHIFT {
             0 => Stub::Place { token: (ticket >> TOKEN_SHIFT) as u32, number: ticket & NUMBER_MASK },

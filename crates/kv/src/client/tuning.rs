@@ -12,7 +12,7 @@ use crate::command::{help, pattern};
 use crate::config::{Bounds, CONNECTIONS, MEMORY_BYTES, OUTPUT_BYTES, PIPELINE, VALUE_BYTES};
 use crate::resp::Reply;
 
-/// What is so of every server.
+/// Parameters with the same value on every server.
 const ALWAYS: [(&str, &str); 6] = [
     ("appendfsync", "always"),
     ("appendonly", "yes"),

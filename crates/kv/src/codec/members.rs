@@ -1,4 +1,4 @@
-//! Who the members are, and changes of that, as bytes. Both are bounded by [`MEMBERS_MAX`].
+//! Membership and changes of it, as bytes. Both are bounded by [`MEMBERS_MAX`].
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Outcome, wrong};
 
-/// What is left of a request's arguments.
+/// Arguments of a request not taken yet.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
     command: &'static str,
@@ -55,7 +55,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// What is said of arguments that make no sense.
+/// Error of arguments that make no sense.
 pub fn syntax<T>() -> Outcome<T> {
     wrong("syntax error")
 }

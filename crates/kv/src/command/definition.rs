@@ -1,4 +1,4 @@
-//! What the table says of a command.
+//! Entry of a command in the table.
 
 use bytes::Bytes;
 
@@ -54,13 +54,13 @@ pub struct Command {
     pub since: &'static str,
     /// Where its keys are.
     pub places: Places,
-    /// What it does, in a line.
+    /// Summary, in a line.
     pub summary: &'static str,
-    /// Who does it.
+    /// Its implementation.
     pub(super) run: Run,
 }
 
-/// Who does a command.
+/// Implementation of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
     /// It is done on a draft.

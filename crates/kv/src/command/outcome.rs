@@ -1,4 +1,4 @@
-//! What a command comes to: a reply, or a refusal.
+//! Outcome of a command: a reply, or a refusal.
 
 use crate::machine::draft::{Draft, PLACES_MAX, Unreadable};
 use crate::resp::Reply;

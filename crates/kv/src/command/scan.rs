@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "perdura.range", flags: "", categories: "keyspace", group: "generic", since: "perdura", arity: -1, access: Access::Read, places: NO_KEY, run: Run::Draft(range), summary: "Returns keys of a range in order, with their values if wanted." },
 ];
 
-/// What is listed.
+/// Filter of the listed keys.
 struct Wanted<'a> {
     pattern: &'a [u8],
     prefix: &'a [u8],

@@ -47,7 +47,7 @@ fn get(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     Ok(value(draft.head(arguments.take()?)?))
 }
 
-/// What a key must be for SET to change it.
+/// Condition on a key for SET to change it.
 #[derive(Clone, Copy, PartialEq)]
 enum If<'a> {
     Absent,

@@ -1,4 +1,4 @@
-//! What a command sees and changes before its changes are an entry: the versions below, its own changes over them, one moment of time.
+//! Draft of an entry while a command runs: the versions below, the command's own changes over them, one moment of time.
 //!
 //! A command that changes keys is evaluated on the newest versions, a command that only reads on the applied ones; both as a draft.
 //! Commands of one transaction share one.
@@ -77,7 +77,7 @@ pub struct Draft<'a> {
     /// The present generation of keys, once it has been asked for.
     generation: Cell<Option<u32>>,
     changes: BTreeMap<Vec<u8>, Option<Bytes>>,
-    /// What was read last of the source: a command looks at a key's head before it changes it.
+    /// Last read of the source: a command looks at a key's head before it changes it.
     read_last: RefCell<Option<(Vec<u8>, Option<Bytes>)>>,
     /// The front that was read last.
     front_last: RefCell<Option<(Vec<u8>, Option<Part>)>>,
@@ -157,7 +157,7 @@ impl<'a> Draft<'a> {
         self.set_back
     }
 
-    /// What the draft has become. Its entry may change nothing.
+    /// Turns the draft into the content of an entry. It may change nothing.
     pub fn into_deed(self) -> Deed {
         let changes = self.changes.into_iter().map(|(key, value)| Change { key: key.into(), value });
         Deed { clock_ms: self.now_ms, changes: changes.collect() }
@@ -240,12 +240,12 @@ impl<'a> Draft<'a> {
         self.change(key::TIME.to_vec(), Some(Bytes::copy_from_slice(&self.now_ms.to_be_bytes())));
     }
 
-    /// What is read depends on the moment.
+    /// Notes that the result depends on the moment.
     pub fn rely_on_time(&self) {
         self.relies_on_time.set(true);
     }
 
-    /// What lies at a place of the system's own.
+    /// Value at a key of the system's own.
     pub fn system(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
         self.value(place)
     }

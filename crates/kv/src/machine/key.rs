@@ -34,7 +34,7 @@ pub const TIME: &[u8] = &[SYSTEM, b't'];
 /// Where it is kept by how much the time of the log is ahead of the calendar, in eight bytes. Without it, it is 0.
 pub const AHEAD: &[u8] = &[SYSTEM, b'c'];
 
-/// What the keys of all generations begin with.
+/// Prefix of the keys of all generations.
 pub const ALL_KEYS: &[u8] = &[KEYS];
 
 /// Where the addresses of all members lie.
@@ -54,14 +54,14 @@ pub fn head(generation: u32, key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the elements of a key begin with.
+/// Prefix of the elements of a key.
 pub fn elements(generation: u32, key: &[u8]) -> Vec<u8> {
     let mut out = begin(generation, key);
     out.extend_from_slice(&END_OF_OWNER);
     out
 }
 
-/// What the heads of all keys with a prefix begin with, and their elements.
+/// Prefix of the heads of all keys with a prefix, and of their elements.
 pub fn begin(generation: u32, prefix: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(prefix.len() + 7);
     out.push(KEYS);
@@ -101,7 +101,7 @@ pub fn deadline(at_ms: u64, generation: u32, key: &[u8]) -> Vec<u8> {
     [&[DEADLINES][..], &at_ms.to_be_bytes(), &generation.to_be_bytes(), key].concat()
 }
 
-/// What every deadline begins with.
+/// Prefix of every deadline.
 pub fn deadlines() -> [u8; 1] {
     [DEADLINES]
 }

@@ -1,4 +1,4 @@
-//! What was answered to clients that number their requests, so that one that comes again is not done again.
+//! Replies to clients that number their requests, so that a repeated request is not done again.
 //!
 //! ```text
 //! 0x01 's' length(1) user id            the session: number of its last request (8), clock (8), flags (1), hash of the request (8), reply
@@ -34,7 +34,7 @@ const HAS_HASH: u8 = 2;
 
 const COUNT: &[u8] = &[SYSTEM, b'n'];
 
-/// What is known of a request.
+/// State of a numbered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// It is new.
@@ -111,7 +111,7 @@ pub fn hash(request: &[Bytes]) -> u64 {
     u64::from_le_bytes(hasher.finalize()[..8].try_into().expect("eight of 32 bytes"))
 }
 
-/// What is known of a request of a user's session.
+/// State of a numbered request of a user's session.
 pub fn known(draft: &Draft<'_>, (user, id): (&[u8], &[u8]), number: u64, hash: u64) -> Result<Known, Unreadable> {
     Ok(match find(draft, &whole(user, id))? {
         None if number == 1 => Known::New,

@@ -1,4 +1,4 @@
-//! What no message of a sound replica has. Raft would end the process on some of it.
+//! Checks of messages: properties that no message of a sound replica has. Raft would end the process on some of them.
 //!
 //! A replica whose memory was lost and that has come back under its old id shows here too: a leader believes that it has what it
 //! has not.
@@ -11,7 +11,7 @@ use crate::store::{Log, is_of_other_version, is_sound};
 /// Terms and indexes beyond this are not reached in the life of a cluster.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// What is wrong with a message, if anything is.
+/// Reason to drop a message, if there is one.
 pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static str> {
     let log = &raw.raft.raft_log;
     let numbers =

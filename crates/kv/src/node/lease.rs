@@ -1,6 +1,6 @@
 //! Leases: a leader that a quorum has heard a short time ago reads without asking again.
 //!
-//! Who hears a leader gives no vote for `election_ticks` of its own ([`Promise`]), whatever becomes of it meanwhile. A question about
+//! A replica that hears a leader gives no vote for `election_ticks` of its own ([`Promise`]), whatever becomes of it meanwhile. A question about
 //! reading that a quorum has answered was heard by it after it was asked. So nobody else is elected for that long after the
 //! moment of asking, unless clocks differ. The leader therefore counts from that moment, a tick less (a first tick may come
 //! at once), and shortens the rest by the stated difference between clocks.
@@ -20,7 +20,7 @@ pub trait Clock: Send {
     fn now_us(&self) -> u64;
 }
 
-/// What leases rest on. All replicas must have the same `election_ticks`, and ticks of this length by their own clocks.
+/// Assumptions of leases. All replicas must have the same `election_ticks`, and ticks of this length by their own clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// Length of a tick.
@@ -93,7 +93,7 @@ impl Lease {
     }
 }
 
-/// What a replica has promised by hearing a leader: no vote for a while. It does not know what it had promised before it was started.
+/// Promise of a replica that hears a leader: no vote for a while. A promise made before a restart is not known any more.
 pub(super) struct Promise {
     ticks_left: usize,
 }

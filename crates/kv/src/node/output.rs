@@ -1,4 +1,4 @@
-//! What comes out of a replica.
+//! Output of a replica.
 
 use raft::eraftpb::{Message, MessageType};
 
@@ -9,12 +9,12 @@ const ENTRIES_MERGED_MAX: usize = 256;
 /// Most bytes of data of a message that others are added to, roughly.
 const BYTES_MERGED_MAX: usize = 256 << 10;
 
-/// What has become of a ticket.
+/// Outcome of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The entry is applied here, and on the media of a quorum.
     Applied,
-    /// What is applied now can be read.
+    /// The applied state can be read now.
     Readable,
     /// The entry will never be applied: another is in its place.
     Never,
@@ -29,7 +29,7 @@ pub enum Fate {
 pub struct Done {
     /// The ticket, as it was given.
     pub ticket: u64,
-    /// What has become of it.
+    /// Its outcome.
     pub fate: Fate,
 }
 
@@ -51,7 +51,7 @@ pub enum NotNow {
     MakesRoom,
 }
 
-/// What a replica is at present.
+/// Present role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It leads.
@@ -69,15 +69,15 @@ pub enum Role {
 /// How a replica stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// The newest term it knows of.
     pub term: u64,
     /// The leader of that term, or 0.
     pub leader: u64,
-    /// What it knows to be committed.
+    /// Last index that it knows to be committed.
     pub committed: u64,
-    /// What it has applied.
+    /// Last index that it has applied.
     pub applied: u64,
     /// Its last entry.
     pub last: u64,
@@ -85,7 +85,7 @@ pub struct Status {
     pub is_stalled: bool,
 }
 
-/// Who has an entry on its medium.
+/// Replicas that have an entry on their medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Whether the replica that is asked for has.
@@ -96,7 +96,7 @@ pub struct Holders {
     pub members: usize,
 }
 
-/// What is to be sent and answered.
+/// Messages to be sent and outcomes to be answered.
 #[derive(Debug, Default)]
 pub struct Output {
     /// To other replicas, in order.

@@ -1,4 +1,4 @@
-//! Who waits for which entry.
+//! Tickets that wait for entries.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ use crate::store::{Log, Store};
 /// Ticks without an answer after which another question is asked.
 const AGAIN_TICKS: usize = 3;
 
-/// What an answer rests on that the leader has made from its newest versions already.
+/// Condition of an answer that the leader has made from its newest versions already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Basis {
     /// The term in which it was made. Another leader's word is none for it.

@@ -19,7 +19,7 @@ use crate::wire::{Chunk, Fetch, Letter};
 /// Ticks without a chunk after which it is asked for again.
 const AGAIN_TICKS: usize = 3;
 
-/// What has come of a chunk.
+/// Outcome of a chunk.
 pub(super) enum Taken {
     /// It was another's.
     Nothing,

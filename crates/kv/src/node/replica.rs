@@ -1,4 +1,4 @@
-//! What a replica consists of.
+//! Parts of a replica.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Node {
     pub(super) last_at_tick: u64,
 }
 
-/// What a replica takes part in.
+/// Part that a replica takes in the cluster.
 pub(super) enum Part {
     /// Raft.
     Member(Box<RawNode<Log>>),

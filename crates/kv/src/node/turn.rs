@@ -1,4 +1,4 @@
-//! What Raft wants done: entries and votes into the store, messages out, and committed entries applied.
+//! Processing of Raft's Ready: entries and votes into the store, messages out, and committed entries applied.
 //!
 //! Raft numbers what it wants made durable. The messages of a replica that does not lead promise something by that, and wait here
 //! until it is. A leader's do not: it counts itself only once it is told so (Raft's thesis, 10.2.1).

@@ -1,8 +1,8 @@
-//! What waits until it is durable.
+//! Output that waits until its entries are durable.
 
 use raft::eraftpb::Message;
 
-/// What waits for the store.
+/// Output that waits for the store.
 #[derive(Default)]
 pub(super) struct Unpersisted {
     /// Number of the last that Raft wants to be told of.

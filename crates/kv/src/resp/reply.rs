@@ -35,7 +35,7 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// Elements without an order; in RESP2 a sequence.
     Set(Vec<Reply>),
-    /// What another replica has written already, for the client's protocol.
+    /// Bytes that another replica has written already, for the client's protocol.
     Written(Bytes),
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask, and who waits for what.
+//! Requests of operators, and those that wait for an outcome.
 
 use raft::eraftpb::{ConfChangeType, ConfState};
 use slog::info;
@@ -86,7 +86,7 @@ impl Server {
         })
     }
 
-    /// What only the leader can do. `None`: the answer comes later.
+    /// Does a request that only the leader can do. `None`: the answer comes later.
     fn ask_leader(&mut self, key: u64, question: Question) -> store::Result<Option<Answer>> {
         if let Some(why) = self.joining_objection(&question) {
             return Ok(Some(failed(why)));
@@ -215,7 +215,7 @@ impl Server {
         Ok(Some(Answer::Busy { why: format!("leadership is handed over to replica {heir} first") }))
     }
 
-    /// Who should lead next: of the other voters that answer, the one that has most of the log.
+    /// Best target of a leadership transfer: of the other voters that answer, the one that has most of the log.
     pub fn heir(&self) -> Option<u64> {
         let voters = &self.members().voters;
         let others = self.node.followers().into_iter().filter(|one| one.is_active && voters.contains(&one.id));

@@ -69,17 +69,17 @@ impl Book {
         self.written.get(&replica)
     }
 
-    /// Who is written down with this address for replicas.
+    /// Replicas written down with this address for replicas.
     pub fn at_peer(&self, peer: &str) -> Vec<u64> {
         self.written.iter().filter(|(_, addresses)| addresses.peer == peer).map(|(id, _)| *id).collect()
     }
 
-    /// Who is written down.
+    /// Replicas written down.
     pub fn written(&self) -> impl Iterator<Item = u64> {
         self.written.keys().copied()
     }
 
-    /// What replicas have said that is not written down, of those that `is_member` says are.
+    /// Addresses that replicas have announced and that are not written down, of those that are members by `is_member`.
     pub fn unwritten(&self, is_member: impl Fn(u64) -> bool) -> Vec<(u64, Addresses)> {
         let differs = |(id, heard): &(&u64, &Addresses)| self.written.get(id) != Some(heard) && is_member(**id);
         self.heard.iter().filter(differs).map(|(id, heard)| (*id, heard.clone())).collect()

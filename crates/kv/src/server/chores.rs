@@ -1,4 +1,4 @@
-//! What the leader does for the cluster by itself, beside what its replica does: it writes down where members are reached.
+//! Tasks of the leader besides Raft's: it writes down where members are reached.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::store;
 /// Milliseconds after which the address of one that is no member is given up: one that joins is written down before it is a member.
 const STRANGER_MS: u64 = 30_000;
 
-/// What the leader has seen.
+/// State of the leader's tasks.
 #[derive(Default)]
 pub struct Chores {
-    /// Who is written down and no member, and since when.
+    /// Replicas written down that are no members, and since when.
     strangers: BTreeMap<u64, u64>,
 }
 

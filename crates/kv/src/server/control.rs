@@ -1,4 +1,4 @@
-//! What operators ask a replica, and what it answers: JSON in the frames of hello.rs.
+//! Requests of operators and responses to them: JSON in the frames of hello.rs.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,7 @@ pub struct State {
     pub cluster: String,
     /// The replica's id.
     pub replica: u64,
-    /// What it is: leader, follower, candidate, learner or receiving.
+    /// Its role: leader, follower, candidate, learner or receiving.
     pub role: String,
     /// The newest term that it knows of.
     pub term: u64,

@@ -1,6 +1,6 @@
 //! How two replicas find out whether they belong together, before any letter.
 //!
-//! Who connects says who it is, and to whom it means to talk; the other side answers that it is right, or why not. Then letters go one way;
+//! The connecting side says which replica it is, and which it means to reach; the other side answers that it is right, or why not. Then messages go one way;
 //! each replica connects to each other. All of it goes in the frames of `wire`, whose version stands before everything else.
 //!
 //! | kind | message |
@@ -65,7 +65,7 @@ impl Addresses {
     }
 }
 
-/// Who connects, and to whom.
+/// Identity of the connecting side, and the replica it means to reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
     /// The cluster, or 0 for any.
@@ -80,7 +80,7 @@ pub struct Hello {
     pub addresses: Addresses,
 }
 
-/// What is said before letters, and what operators say.
+/// Frames before messages, and those of operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
     /// The first of who connects.

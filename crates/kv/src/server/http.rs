@@ -13,12 +13,12 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Milliseconds that a connection may last.
 pub const CONNECTION_MS: u64 = 10_000;
 
-/// What is answered.
+/// Response.
 #[derive(Debug)]
 pub struct Response {
     /// The status: code and text.
     pub status: &'static str,
-    /// What the body is.
+    /// Media type of the body.
     pub content_type: &'static str,
     /// The body.
     pub body: String,
@@ -42,13 +42,13 @@ pub struct Browser {
     is_answered: bool,
 }
 
-/// What a request asks for.
+/// Parsed request.
 enum Asked {
     /// It has not come wholly.
     Nothing,
     /// A path by GET, or by HEAD, which is answered without a body.
     Path { path: String, has_body: bool },
-    /// What cannot be answered.
+    /// Request that is answered with an error.
     Wrong(Response),
 }
 

@@ -28,7 +28,7 @@ const GREETING_MS: u64 = 3000;
 
 /// How links are made.
 pub struct Plan {
-    /// What is said first, but for whom it is meant.
+    /// First frame, but for the replica it is meant for.
     pub hello: Hello,
     /// Encryption.
     pub tls: Option<Connects>,
@@ -50,7 +50,7 @@ enum State {
     Up(Channel),
 }
 
-/// What has become of a link.
+/// Change of a link's state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
     /// Letters go.

@@ -1,6 +1,6 @@
 //! The log for operators: a line for each message, on standard error, as text or as JSON.
 //!
-//! What strangers have sent is escaped, so that no message can look like two.
+//! Bytes from the network are escaped, so that no message can look like two.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;

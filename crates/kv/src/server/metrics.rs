@@ -8,7 +8,7 @@ use super::link::Links;
 use crate::client::{Process, Statistics};
 use crate::store::{Footprint, Room};
 
-/// What the reactor counts.
+/// Counters of the reactor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     /// Letters that were sent by links that are no more.

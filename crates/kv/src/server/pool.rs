@@ -24,7 +24,7 @@ pub struct Pool {
     pub lock: Lock,
 }
 
-/// What keeps other processes from a directory while it lives.
+/// Lock that keeps other processes from a directory while it lives.
 pub enum Lock {
     /// The medium of a map, which has locked its directory.
     Medium(Arc<dyn Medium>),
@@ -129,7 +129,7 @@ fn lock(directory: &Path) -> Result<File> {
     }
 }
 
-/// What an error of a store means to the operator of a directory.
+/// Explains an error of a store to the operator of a directory.
 pub fn trouble(directory: &Path, error: &Error) -> Trouble {
     let place = directory.display();
     match error.kind() {

@@ -8,10 +8,10 @@ use crate::config::{Config, Tls};
 /// Milliseconds between two looks.
 const EVERY_MS: u64 = 1000;
 
-/// What a file is known by: inode, size, and when it was changed. `None` if it cannot be looked at.
+/// Identity of a file's content: inode, size, and time of change. `None` if it cannot be looked at.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// What the files were like when they were looked at last.
+/// Identities of the files at the last look.
 #[derive(Debug)]
 pub struct Renewal {
     next_ms: u64,

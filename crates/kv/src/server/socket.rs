@@ -89,7 +89,7 @@ impl Socket {
         }
     }
 
-    /// Who is at the other end, as far as the network says.
+    /// Address of the other end, as far as the network says.
     pub fn remote(&self) -> String {
         match self {
             Socket::Tcp(socket) => socket.peer_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string()),

@@ -1,4 +1,4 @@
-//! What a server consists of.
+//! Parts of a server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -57,7 +57,7 @@ impl Port {
     }
 }
 
-/// Whose event it is. The number of a token is this and a key.
+/// Source of a poll event. The number of a token is this and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Listener,
@@ -86,7 +86,7 @@ impl Source {
         Token(((self as u64) << SOURCE_SHIFT | key) as usize)
     }
 
-    /// Whose token it is, and its key.
+    /// Source of a token, and its key.
     pub fn of(token: Token) -> (Source, u64) {
         let word = token.0 as u64;
         (SOURCES[(word >> SOURCE_SHIFT) as usize % SOURCES.len()], word & ((1 << SOURCE_SHIFT) - 1))
@@ -389,7 +389,7 @@ impl Server {
         of_it.map(|(listener, _)| listener.local()).collect::<Vec<_>>().join(" ")
     }
 
-    /// What the store is called.
+    /// Name of the store's kind.
     pub fn store_name(&self) -> &'static str {
         match self.config.store.kind {
             StoreKind::List => "list",

@@ -1,4 +1,4 @@
-//! What is due now and then.
+//! Periodic work.
 
 use slog::{error, info, warn};
 

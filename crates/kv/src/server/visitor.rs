@@ -1,4 +1,4 @@
-//! Who connects to the address for replicas: another replica, whose letters or clients' requests come this way, or an operator.
+//! Inbound connections at the address for replicas: of another replica, whose messages or clients' requests come this way, or of an operator.
 //!
 //! Until a visitor has said who it is, it gets little room and little time.
 
@@ -28,7 +28,7 @@ const BACKUP_BYTES_MAX: usize = 1 << 20;
 /// Chunks of a backup that are read before others have their turn.
 const CHUNKS_MAX: usize = 4;
 
-/// Who it is.
+/// Identity of the other side.
 pub enum Kind {
     /// It has not said.
     Stranger,
@@ -42,11 +42,11 @@ pub enum Kind {
     Refused,
 }
 
-/// What a visitor has sent.
+/// Frame from a connection.
 pub enum Said {
-    /// Who it is.
+    /// Identity of the other side.
     Hello(Hello),
-    /// Who it is that passes on requests.
+    /// Identity of a replica that passes on requests.
     Forwards(Hello),
     /// Something for this replica.
     Letter(Letter),
@@ -60,7 +60,7 @@ pub enum Said {
 pub struct Visitor {
     /// Its connection.
     pub channel: Channel,
-    /// Who it is.
+    /// Identity of the other side.
     pub kind: Kind,
     /// When it was last heard, or took a chunk of a backup. Until it has said who it is: when it came.
     pub heard_ms: u64,

@@ -13,12 +13,12 @@ use crate::store::{FOUNDING, Moment, Store, changes_of};
 
 type State = BTreeMap<Bytes, Bytes>;
 
-/// What was seen of all replicas so far.
+/// Observations of all replicas so far.
 #[derive(Default)]
 pub(super) struct Checks {
     /// The leader of each term.
     leaders: BTreeMap<u64, u64>,
-    /// What was applied at each index, from the first after the founding entry on.
+    /// Entry applied at each index, from the first after the founding entry on.
     applied: Vec<Entry>,
     /// The clock of the last entry that has one.
     clock_ms: u64,
@@ -89,7 +89,7 @@ impl Checks {
         entries.into_iter().next().ok_or_else(|| format!("no entry at {index}"))
     }
 
-    /// What is applied is what the entries make that were applied up to there.
+    /// Compares the applied state with the one that the entries up to there make.
     pub(super) fn compare_state(&self, node: &Node) -> Result<(), String> {
         let store = node.store();
         if store.is_partial() {

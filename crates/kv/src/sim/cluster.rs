@@ -44,7 +44,7 @@ pub(super) struct Cluster {
     pub(super) last_link: u64,
     pub(super) checks: Checks,
     pub(super) swap: Option<Swap>,
-    /// What is under way against a leader that holds a lease.
+    /// Scheme under way against a leader that holds a lease.
     pub(super) scheme: Option<Scheme>,
     /// A client that does nothing calls in one of so many steps.
     pub(super) steps_of_call: u64,
@@ -291,7 +291,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Who leads, or believes so.
+    /// Replicas that lead, or believe so.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let leads = |machine: &Machine| machine.node.as_ref().is_some_and(|node| node.status().role == Role::Leader);
         (0..self.machines.len()).filter(|place| leads(&self.machines[*place])).collect()

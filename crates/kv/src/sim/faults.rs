@@ -1,4 +1,4 @@
-//! What goes wrong, by the plan's story.
+//! Faults, by the plan's story.
 
 use super::cluster::{Cluster, Outcome};
 use super::plan::Story;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// A value: that of a key that has none is `None`.
 pub type Value = Option<u64>;
 
-/// What a client did.
+/// Action of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read this value.
@@ -31,7 +31,7 @@ pub enum Action {
 /// An operation on a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// What was done.
+    /// The action.
     pub action: Action,
     /// When it was called.
     pub called: u64,

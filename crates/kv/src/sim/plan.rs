@@ -1,8 +1,8 @@
-//! What is run, and what a run has had.
+//! Plan of a run, and its coverage.
 
 use super::place::{VARIANTS, Variant};
 
-/// What goes wrong in a run, besides what a seed decides anyway.
+/// Faults of a run, besides those that a seed decides anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Story {
     /// Anything, at any time.
@@ -16,12 +16,12 @@ pub enum Story {
     Requests,
 }
 
-/// What is run.
+/// Plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The stores of all replicas.
     pub variant: Variant,
-    /// What goes wrong.
+    /// Faults of the run.
     pub story: Story,
     /// Number of replicas.
     pub nodes: u64,
@@ -100,7 +100,7 @@ impl Plan {
     }
 }
 
-/// What a run has had, so that one sees whether it is worth anything.
+/// Coverage of a run, so that one sees whether it is worth anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Operations of clients that were done.

@@ -1,4 +1,4 @@
-//! What is done to a leader, so that another is elected as early as may be while clients still read from it.
+//! Plot against a leader, so that another is elected as early as may be while clients still read from it.
 
 use super::cluster::{Cluster, Outcome};
 use super::scheme::{How, Scheme};

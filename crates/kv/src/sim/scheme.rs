@@ -5,7 +5,7 @@
 pub(super) enum How {
     /// It is cut off from all.
     Part,
-    /// What the others answer comes late; then it is cut off from all.
+    /// Answers of the others come late; then it is cut off from all.
     Late,
     /// It hands over, and is cut off before it hears of it.
     HandOver,

@@ -13,9 +13,9 @@ const LAG_MAX: u64 = 5;
 /// A replacement that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Swap {
-    /// Who is gone.
+    /// Replica that is gone.
     pub(super) old: u64,
-    /// Who comes in its place.
+    /// Replica that comes in its place.
     pub(super) new: u64,
     /// The next ticket. Clients have small ones.
     ticket: u64,

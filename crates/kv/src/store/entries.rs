@@ -1,4 +1,4 @@
-//! What an entry of Raft's log is in a store: a tag and changes, and back.
+//! Conversion of an entry of Raft's log to a tag and changes in a store, and back.
 //!
 //! The two ways lose two things. Changes come back in the order of their keys, which is that in which drafts make them. And a map does
 //! not keep deletions of keys that are not there: they change nothing, so a replica that gets such an entry from one that was restarted has
@@ -13,7 +13,7 @@ use super::error::{Error, ErrorKind, Result};
 use crate::codec::{Torn, get_change, put_change};
 use crate::entry::{Change, Deed, ENTRY_BYTES_MAX, Kind, Tag};
 
-/// What an entry does.
+/// Decoded entry.
 pub(super) struct Done {
     pub(super) kind: Kind,
     /// The entry's own clock, if it has one.
@@ -95,7 +95,7 @@ pub(super) fn begin(entries: &[Entry], last: u64, applied: u64) -> Result<Option
     Ok(Some(from))
 }
 
-/// What an entry does. Error: `Entry`.
+/// Decodes an entry. Error: `Entry`.
 pub(super) fn read(entry: &Entry) -> Result<Done> {
     let done = |kind, clock_ms, context| Done { kind, clock_ms, changes: Vec::new(), context };
     match entry.entry_type {

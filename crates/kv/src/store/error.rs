@@ -5,7 +5,7 @@ use crate::codec::Torn;
 /// Result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the caller must do about an error.
+/// Kinds of errors, by the caller's remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::error::{Error, ErrorKind, Result};
 
-/// What a store's snapshots are.
+/// Format of a store's snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotFormat {
     /// The stream of an ordered map.
@@ -28,7 +28,7 @@ impl SnapshotFormat {
         }
     }
 
-    /// What an offer of a snapshot says: the format, and of how many bytes the content is, if that matters.
+    /// Content of an offer of a snapshot: the format, and the content's length in bytes, if that matters.
     pub fn offer(self, bytes: u64) -> Bytes {
         [&[self.number()][..], &bytes.to_le_bytes()].concat().into()
     }

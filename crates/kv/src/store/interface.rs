@@ -24,7 +24,7 @@ pub enum Moment {
 /// How much of the room that is left an entry may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// What others do not need.
+    /// Room that nothing else needs.
     Usual,
     /// That, and a part of what is kept for deletions: for what the system writes.
     System,
@@ -32,7 +32,7 @@ pub enum Share {
     Deletions,
 }
 
-/// What a store does to its medium.
+/// Use of the medium by a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Bytes that were written to it since the store was opened. Of a map: lines that were flushed and bytes that were copied past
@@ -79,10 +79,10 @@ pub trait Outgoing: Send {
 
 /// The log and the state of a replica.
 pub trait Store: Send {
-    /// What it does to its medium.
+    /// Its use of the medium.
     fn footprint(&self) -> Footprint;
 
-    /// Who the replica is, its term and vote, and the members.
+    /// Identity of the replica, its term and vote, and the members.
     fn standing(&self) -> &Standing;
 
     /// Notes term and vote. Comes before entries of the term.
@@ -153,7 +153,7 @@ pub trait Store: Send {
     /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it returns false.
     fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;
 
-    /// What its snapshots are, and those that it takes.
+    /// Format of its snapshots, and of those that it takes.
     fn snapshot_format(&self) -> SnapshotFormat;
 
     /// Bytes of the content as a snapshot offers them, 0 if it fits everywhere.

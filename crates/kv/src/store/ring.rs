@@ -9,7 +9,7 @@ use raft::eraftpb::Entry;
 
 use super::error::{Error, Result};
 
-/// What an entry takes besides data and context, roughly.
+/// Bytes of an entry besides data and context, roughly.
 const ENTRY_BYTES: u64 = 128;
 
 /// The entry before the first: only what has to be known of it.

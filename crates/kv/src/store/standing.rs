@@ -1,4 +1,4 @@
-//! Who a replica is and what it has promised: small, and durable before anything that rests on it.
+//! Identity, hard state and membership of a replica: small, and durable before anything that rests on it.
 //!
 //! | bytes | |
 //! |---|---|
@@ -22,7 +22,7 @@ pub const FOUNDING: u64 = 1;
 
 const VERSION: u8 = 1;
 
-/// Who a replica is and what it has promised.
+/// Identity, hard state and membership of a replica.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The cluster, drawn at random when it was founded.

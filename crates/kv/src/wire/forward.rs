@@ -23,7 +23,7 @@ const ARGUMENTS_MAX: usize = 1 << 21;
 const USER_BYTES_MAX: usize = 128;
 /// Most watched keys of a transaction, and versions in an answer.
 const VERSIONS_MAX: usize = 10_000;
-/// What has a length of its own, and least bytes of a request and of a watched key.
+/// Bytes of a length, and least bytes of a request and of a watched key.
 const LENGTH_BYTES: usize = 4;
 const REQUEST_BYTES_LEAST: usize = 1 + 2 * LENGTH_BYTES;
 const WATCHED_BYTES_LEAST: usize = LENGTH_BYTES + 8;

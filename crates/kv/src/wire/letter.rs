@@ -18,9 +18,9 @@ pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Asks for a chunk of the snapshot that an earlier message of Raft has offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Who asks.
+    /// Asking replica.
     pub from: u64,
-    /// Who has the snapshot.
+    /// Replica that has the snapshot.
     pub to: u64,
     /// The last index in the snapshot.
     pub index: u64,
@@ -33,9 +33,9 @@ pub struct Fetch {
 /// A chunk of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Who has the snapshot.
+    /// Replica that has the snapshot.
     pub from: u64,
-    /// Who has asked.
+    /// Replica that has asked.
     pub to: u64,
     /// The last index in the snapshot.
     pub index: u64,
@@ -45,11 +45,11 @@ pub struct Chunk {
     pub number: u32,
     /// Whether there are none after it.
     pub is_last: bool,
-    /// What is in it.
+    /// Its content.
     pub bytes: Bytes,
 }
 
-/// What one replica sends another.
+/// Message of one replica to another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Letter {
     /// A message of Raft.
@@ -61,7 +61,7 @@ pub enum Letter {
 }
 
 impl Letter {
-    /// Who it is from.
+    /// Sender.
     pub fn from(&self) -> u64 {
         match self {
             Letter::Raft(message) => message.from,

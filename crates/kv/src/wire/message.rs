@@ -93,7 +93,7 @@ pub fn get_message(bytes: Bytes) -> Read<Message> {
     Ok(message)
 }
 
-/// What a snapshot is of. Its content goes another way.
+/// Metadata of a snapshot. Its content goes another way.
 fn put_snapshot(metadata: &SnapshotMetadata, out: &mut BytesMut) {
     out.put_u64_le(metadata.index);
     out.put_u64_le(metadata.term);

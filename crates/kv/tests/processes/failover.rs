@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::{Client, Reply};
 
-/// What one writer was told: the last number of its key that was acknowledged, and the last that it has sent. And its longest wait.
+/// State of one writer: the last number of its key that was acknowledged, and the last that it has sent. And its longest wait.
 struct Written {
     acknowledged: u64,
     sent: u64,

@@ -61,7 +61,7 @@ fn every_replica_does_what_the_leader_can() {
     assert!(String::from_utf8_lossy(&info).contains("forwarded_requests:0\r\n"), "the leader passes nothing on");
 }
 
-/// What one client was told of its counter.
+/// Replies to one client about its counter.
 #[derive(Debug, Default)]
 struct Counted {
     done: i64,

@@ -1,4 +1,4 @@
-//! What operators do and see.
+//! Commands of operators and their output.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};

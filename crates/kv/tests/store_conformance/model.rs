@@ -1,4 +1,4 @@
-//! What a store is to have: a log, what of it is applied, and the standing.
+//! Model of a store: a log, its applied part, and the persistent state.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ pub type State = BTreeMap<Bytes, Bytes>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub standing: Standing,
-    /// What was applied of entries that are not in the log: all up to the base.
+    /// State of the applied entries that are not in the log: all up to the base.
     pub below: State,
     pub base: u64,
     pub base_term: u64,
@@ -91,7 +91,7 @@ impl Model {
         Model { standing, below, base: 0, base_term: 0, base_clock_ms: 0, log, applied: 0, is_partial: true }
     }
 
-    /// What differs in a store, if anything does.
+    /// Compares a store with the model.
     pub fn compare(&self, store: &dyn Store) -> Result<(), String> {
         same("partial", &store.is_partial(), &self.is_partial)?;
         same("standing", store.standing(), &self.standing)?;

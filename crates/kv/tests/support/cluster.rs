@@ -214,7 +214,7 @@ impl Cluster {
         clients.advance(token, node, now_us).expect("a store");
     }
 
-    /// What has come out of a connection.
+    /// Takes the output of a connection.
     pub fn take(&mut self, id: u64, token: u32) -> Vec<u8> {
         let now_us = self.moment();
         let Replica { node, clients, .. } = self.at(id);

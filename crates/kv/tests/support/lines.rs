@@ -13,7 +13,7 @@ pub fn says(cluster: &mut Cluster, id: u64, token: u32, lines: &str) -> String {
 }
 
 #[allow(dead_code, reason = "only some tests ask")]
-/// Who leads, of those that are not cut off.
+/// Leader among the replicas that are not cut off.
 pub fn leader(cluster: &Cluster) -> u64 {
     let leads = |replica: &&Replica| replica.node.status().role == Role::Leader && !replica.is_cut_off;
     cluster.replicas.values().find(leads).map_or(0, |replica| replica.node.id())

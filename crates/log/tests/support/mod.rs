@@ -1,4 +1,4 @@
-//! What the log's tests share: tiny pools, and transactions whose redo follows from their number.
+//! Support of the log's tests: tiny pools, and transactions whose redo follows from their number.
 
 #![allow(dead_code)]
 

@@ -9,7 +9,7 @@ use perdura_pmem::trace::{ack, mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-/// What a transaction is about to do, or has been told is done.
+/// Steps that a transaction is about to take, or has been told are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {
@@ -45,7 +45,7 @@ pub enum Plan {
     Abandon,
 }
 
-/// What transaction `number` does: its plan, its chunks, its last body.
+/// Transaction `number`: its plan, its chunks, its last body.
 pub fn plan(number: u64) -> (Plan, Vec<Vec<u8>>, Vec<u8>) {
     let mut random = Random::new(number);
     let plan = match random.below(10) {
@@ -130,7 +130,7 @@ fn finish(log: &Log, ledger: &Ledger, mut txn: LogTxn, what: (u64, Plan, &[u8]),
     log.stored(csn);
 }
 
-/// What is known at the moment of a crash.
+/// Knowledge at the moment of a crash.
 pub struct Oracle {
     steps: BTreeMap<u64, BTreeSet<Step>>,
     csns: BTreeMap<u64, Csn>,

@@ -1,4 +1,4 @@
-//! What a replicated log needs: batches with tags, the meta blob, a durable watermark that tells the truth, views, snapshots that
+//! Needs of a replicated log: batches with tags, the meta blob, a durable watermark that tells the truth, views, snapshots that
 //! travel and end, and loads that need no room for both contents.
 
 use super::Check;

@@ -45,7 +45,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// What a compare-and-set expects.
+/// Expectation of a compare-and-set.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
     /// The present value.

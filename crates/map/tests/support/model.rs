@@ -1,6 +1,6 @@
 //! The model of an ordered map in its simplest form: all versions in one `BTreeMap`, and the changes in order.
 //!
-//! What `OrderedMap` leaves open, the model takes from the map it is compared with, within the documented bounds:
+//! Choices that `OrderedMap` leaves open, the model takes from the map it is compared with, within the documented bounds:
 //! `last` after a rollback.
 
 use perdura_map::Ts;

@@ -17,7 +17,7 @@ use std::path::Path;
 const TRIAL: &str = ".trial";
 const TRIAL_BYTES: u64 = 2 << 20;
 
-/// What was found.
+/// Result of the probe.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) granularity: Granularity,
@@ -32,7 +32,7 @@ impl Found {
         self.granularity < Granularity::Page && self.map_sync && self.dax_attribute
     }
 
-    /// What was seen, for a message.
+    /// Describes the result for a message.
     pub(super) fn describe(&self) -> String {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" };
         format!(

@@ -1,4 +1,4 @@
-//! What a recording begins with: files and names, durable or left open by the process before.
+//! Initial state of a recording: files and names, durable or left open by the process before.
 
 use super::file_state::FileState;
 use super::image::{Image, ImageFile};

@@ -10,11 +10,11 @@ pub struct Event {
     pub thread: u16,
     /// Call site, to be looked up by [`super::Trace::site`].
     pub site: u32,
-    /// What the thread did there.
+    /// Action of the thread there.
     pub kind: EventKind,
 }
 
-/// What a thread did. Files have the medium's numbers; names and labels the trace's.
+/// Actions of a thread. Files have the medium's numbers; names and labels the trace's.
 #[derive(Clone, Copy, Debug)]
 pub enum EventKind {
     /// `count` words from `word` on (offset / 8), their values at `values` of the trace.
@@ -39,7 +39,7 @@ pub enum EventKind {
         /// Lines from there on.
         count: u32,
     },
-    /// What was seen of `count` lines is made durable, whoever stored it.
+    /// The content of `count` lines as read is made durable, whichever thread stored it.
     Reclaim {
         /// The file's number.
         file: u32,
@@ -99,7 +99,7 @@ pub struct Mark {
     pub thread: u16,
     /// Whether it is an acknowledgement.
     pub is_ack: bool,
-    /// What the caller of [`super::mark`] or [`super::ack`] told the oracle.
+    /// Message of the caller of [`super::mark`] or [`super::ack`] to the oracle.
     pub payload: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a recorded region does instead of a plain store: it takes effect and reports to the tap, in one order for all
+//! Stores of a recorded region: each takes effect and reports to the tap, in one order for all
 //! threads.
 //!
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.

@@ -1,4 +1,4 @@
-//! What a killed process leaves behind: its successor sees all it stored, but not all of that is durable.
+//! State after a killed process: its successor sees all it stored, but not all of that is durable.
 //!
 //! Cached stores that were not fenced stay dirty in the cache and remain subject to the rules of a power loss (I2):
 //! the next process inherits the open lines. Non-temporal stores are on the medium: a processor drains them when it
@@ -18,7 +18,7 @@ const DEAD: u16 = u16::MAX;
 pub struct Killed(pub(crate) Before);
 
 impl Killed {
-    /// What the next process sees.
+    /// Image that the next process sees.
     pub fn image(&self) -> Image {
         self.0.image()
     }
@@ -30,7 +30,7 @@ impl Killed {
 }
 
 impl Point<'_> {
-    /// What a process killed at this moment leaves behind.
+    /// State after a process killed at this moment.
     pub fn kill(&self) -> Killed {
         let mut before =
             Before { files: self.machine.files.clone(), directory: self.machine.directory.clone(), places: 0 };

@@ -12,7 +12,7 @@ use crate::trace::TRANSIENT;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// What the lint found, by call site.
+/// Findings of the lint, by call site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Stores left unflushed or unfenced at an acknowledgement by the thread that made them.
@@ -21,7 +21,7 @@ pub struct Findings {
     pub redundant_flushes: BTreeMap<CallSite, u64>,
 }
 
-/// What is known of a line's flushes.
+/// State of a line's flushes.
 #[derive(Clone, Copy, Default)]
 struct Flushed {
     /// Stored to through the cache since the last flush.

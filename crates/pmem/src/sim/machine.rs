@@ -9,7 +9,7 @@ use super::names::{Change, Directory};
 use super::recording::Trace;
 use rustc_hash::FxHashMap;
 
-/// What a thread's next fence settles.
+/// Flushes and stores that a thread's next fence settles.
 #[derive(Default)]
 struct ThreadState {
     /// File, line, and place in the trace of the flush.

@@ -178,7 +178,7 @@ impl SimMedium {
         self.failing.store(fail, Ordering::Relaxed);
     }
 
-    /// What the medium holds now, caches included: what a process crash, not a power loss, would leave.
+    /// Content of the medium now, caches included: as a process crash, not a power loss, would leave it.
     /// Without a tap the caller sees to it that nobody stores meanwhile.
     pub fn image(&self) -> Image {
         let _event = self.wire.as_ref().map(Wire::hold);

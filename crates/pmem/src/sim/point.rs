@@ -1,6 +1,6 @@
 //! A moment of a replay at which the power may fail, and the images a failure then may leave.
 //!
-//! What is open falls into independent units: each open line, each file whose size is not synced, each change of
+//! Open state falls into independent units: each open line, each file whose size is not synced, each change of
 //! the directory since its last sync. An image decides for each whether it survived: not, wholly, or (a line) by a
 //! legal choice of its stores or (a size) in part. Up to four units all combinations are made; otherwise the two
 //! extremes and seeded choices, among them each time all units but one and one unit alone.
@@ -26,7 +26,7 @@ const EXHAUSTIVE_UNITS_MAX: usize = 4;
 /// Seeded choices made of a point with more units.
 pub const CHOICES_DEFAULT: usize = 20;
 
-/// What is about to happen.
+/// Kind of the event about to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointKind {
     /// A fence takes effect.
@@ -35,7 +35,7 @@ pub enum PointKind {
     Sync,
     /// The directory becomes durable.
     SyncDir,
-    /// What a killed process left becomes durable.
+    /// Lines left by a killed process become durable.
     Reclaim,
     /// The process ends.
     Ended,
@@ -53,7 +53,7 @@ pub struct Point<'a> {
     pub(super) context: u128,
     /// Place in the trace of the event that the failure prevents.
     pub index: usize,
-    /// What that event is.
+    /// Kind of that event.
     pub kind: PointKind,
     /// Its thread; 0 at the end.
     pub thread: u16,
@@ -77,7 +77,7 @@ struct Line<'a> {
     full_hash: u128,
 }
 
-/// What is open at a point. Units are the lines, then the sizes, then the changes.
+/// Open state at a point. Units are the lines, then the sizes, then the changes.
 struct Open<'a> {
     machine: &'a Machine,
     lines: Vec<Line<'a>>,
@@ -96,7 +96,7 @@ impl Point<'_> {
         open.map(|(_, label)| *label)
     }
 
-    /// What was marked before: the oracle's view of what must have survived.
+    /// Marks before the point: the oracle's view of what must have survived.
     pub fn marks(&self) -> &[Mark] {
         &self.trace.marks[..self.marks]
     }

@@ -48,12 +48,12 @@ impl Recorder {
         (medium.recording(recorder.clone()), recorder)
     }
 
-    /// What was recorded so far.
+    /// Recording so far.
     pub fn trace(&self) -> Trace {
         self.inner.lock().trace.clone()
     }
 
-    /// What was recorded, for good: what happens after it goes into an empty recording that cannot be replayed.
+    /// Takes the recording for good: later events go into an empty recording that cannot be replayed.
     pub fn finish(&self) -> Trace {
         std::mem::take(&mut *self.inner.lock()).trace
     }

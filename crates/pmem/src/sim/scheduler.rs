@@ -40,7 +40,7 @@ pub struct Scheduler {
     until_fence: bool,
 }
 
-/// What a run took.
+/// Cost of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Events, locks and waits passed.

@@ -21,7 +21,7 @@ use super::outcome::{Failure, Outcome};
 const MAGIC: &[u8; 8] = b"PKVBACK1";
 const FRAME_BYTES_MAX: u32 = 8 << 20;
 
-/// What the backup is of.
+/// Origin of the backup.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Head {
     pub index: u64,

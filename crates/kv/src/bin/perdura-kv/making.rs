@@ -23,7 +23,7 @@ pub fn init(config: &Config) -> Outcome<()> {
     Ok(())
 }
 
-/// What is to be done about a replica that was made and is of no use.
+/// Advice about a replica that was made and is of no use.
 fn left(config: &Config, replica: u64, lacks: &str) -> impl Fn(Failure) -> Failure {
     let place = config.directory.display().to_string();
     let lacks = lacks.to_owned();

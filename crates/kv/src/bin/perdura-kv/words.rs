@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::{Error, Parser};
 
-/// What is to be done.
+/// Command of the program.
 pub enum Command {
     /// Say how it is used.
     Help,
@@ -15,7 +15,7 @@ pub enum Command {
     Of(&'static str, Given),
 }
 
-/// What a command was given.
+/// Arguments of a command.
 #[derive(Default)]
 pub struct Given {
     /// The configuration's file.

@@ -1,4 +1,4 @@
-//! What a store knows of its map when it is made, opened, or has received a snapshot.
+//! State that a store reads from its map when it is made, opened, or has received a snapshot.
 
 use bytes::Bytes;
 use perdura_map::{OrderedMap, Timestamps, Ts};
@@ -25,7 +25,7 @@ pub(super) fn found(map: &dyn OrderedMap, standing: &Standing, clock_ms: u64) ->
     Ok(map.confirm()?)
 }
 
-/// What a map has of a replica.
+/// State of a replica found in a map.
 pub(super) struct Found {
     pub(super) standing: Standing,
     pub(super) ring: Ring,

@@ -14,7 +14,7 @@ const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 const RECORD_BYTES: u64 = 64;
 const NODES_BYTES: u64 = 2048;
 
-/// What was found when nothing could be cleared away: the garbage that stays.
+/// Finding of a round that could clear nothing away: the garbage that stays.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     garbage_left: u64,

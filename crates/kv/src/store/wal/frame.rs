@@ -26,7 +26,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Where the first frame begins.
 pub(super) const FRAMES_AT: u64 = 24;
 
-/// What tells the frames of a file from all else.
+/// Mark that tells the frames of a file from all else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seal {
     pub(super) salt: u64,
@@ -39,7 +39,7 @@ impl Seal {
         crc32c::crc32c(&[self.salt, self.of, number, length].map(u64::to_le_bytes).concat())
     }
 
-    /// What the file begins with.
+    /// Header of the file.
     pub(super) fn head(self) -> Vec<u8> {
         [self.salt; 3].map(u64::to_le_bytes).concat()
     }

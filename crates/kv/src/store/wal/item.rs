@@ -1,4 +1,4 @@
-//! What frames hold, one item after the other.
+//! Items of frames, one after the other.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::Entry;

@@ -41,7 +41,7 @@ fn numbers(disk: &dyn Disk) -> Result<(BTreeSet<u64>, BTreeSet<u64>)> {
     Ok((of("state."), of("log.")))
 }
 
-/// What the files of a replica have.
+/// State of a replica found in its files.
 pub(super) struct Found {
     pub(super) tail: Tail,
     pub(super) standing: Standing,
@@ -107,7 +107,7 @@ fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
     }
 }
 
-/// What the files say so far.
+/// State read from the files so far.
 struct Replay {
     standing: Option<Standing>,
     base: Base,

@@ -181,7 +181,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What has come of the pairs.
+    /// Pairs taken so far.
     pub(super) fn into_pairs(self) -> BTreeMap<Bytes, Bytes> {
         self.pairs
     }

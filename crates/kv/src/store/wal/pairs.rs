@@ -15,7 +15,7 @@ use super::weight::weight;
 /// Keys by what they were before they changed: a value, or none.
 type Before = BTreeMap<Bytes, Option<Bytes>>;
 
-/// What is kept for a snapshot.
+/// Versions kept for a snapshot.
 struct Kept {
     id: u64,
     /// None once it has expired.
@@ -44,7 +44,7 @@ struct Shared {
     kept: Vec<Kept>,
     /// Number of snapshots so far.
     count: u64,
-    /// What was kept for snapshots that have ended.
+    /// Versions kept for snapshots that have ended.
     left: Vec<Before>,
 }
 

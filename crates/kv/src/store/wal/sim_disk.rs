@@ -71,7 +71,7 @@ impl SimDisk {
         *lock(&self.stop) = Stop { after: Some(writes), disk: None };
     }
 
-    /// What the disk had when the power failed, if it has; it does not fail any more.
+    /// Disk as it was when the power failed, if it has; it does not fail any more.
     pub fn stopped(&self) -> Option<SimDisk> {
         std::mem::take(&mut *lock(&self.stop)).disk
     }

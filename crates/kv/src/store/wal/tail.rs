@@ -20,7 +20,7 @@ pub(super) struct Tail {
     pub(super) at: u64,
     /// Its number.
     pub(super) number: u64,
-    /// What is written with zeros, or frames, up to here.
+    /// Length up to which zeros, or frames, are written.
     pub(super) written: u64,
     /// Items of the next frame.
     pub(super) items: BytesMut,

@@ -16,7 +16,7 @@ use crate::machine::draft::{Each, begin};
 #[derive(Default)]
 pub(super) struct Versions {
     applied: Pairs,
-    /// What entries have made of keys, by index, the newest last.
+    /// Versions of keys that entries have made, by index, the newest last.
     pending: BTreeMap<Bytes, Vec<(u64, Option<Bytes>)>>,
     /// Bytes of what is applied, and of what is not.
     applied_bytes: u64,

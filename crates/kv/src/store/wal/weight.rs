@@ -1,4 +1,4 @@
-//! What keys and values take in DRAM.
+//! Weight of keys and values in DRAM.
 
 /// Bytes that a key and its value take besides their own, roughly.
 const EACH_BYTES: usize = 96;
