@@ -93,7 +93,7 @@ pub fn help(name: &'static str) -> Reply {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{Access, PLACES_MAX, Refusal, all, find};
-    use crate::machine::draft::tests::Shelf;
+    use crate::machine::draft::tests::MemorySource;
     use crate::machine::draft::{Draft, Each, Part, Source, Unreadable};
     use crate::machine::head::Head;
     use crate::machine::key;
@@ -107,7 +107,7 @@ pub(crate) mod tests {
     /// A machine that is told commands as people type them.
     #[derive(Default)]
     pub struct Table {
-        pub shelf: Shelf,
+        pub source: MemorySource,
         pub now_ms: u64,
         pub memory: Arc<Memory>,
         version: u64,
@@ -125,13 +125,13 @@ pub(crate) mod tests {
             let request = requests.next(&Limits::USUAL).expect("a request").expect("a whole request");
             let command = find(&request[0]).unwrap_or_else(|| panic!("no command {line}"));
             self.version += 1;
-            let mut draft = Draft::new(&self.shelf, self.now_ms, self.version);
+            let mut draft = Draft::new(&self.source, self.now_ms, self.version);
             draft.remember(&self.memory, &Bytes::new());
             match command.run(&request, &mut draft) {
                 Ok(reply) => {
                     assert!(draft.is_empty() || command.access == Access::Write, "{line} is a read");
-                    let deed = draft.into_deed();
-                    self.shelf.apply(deed);
+                    let batch = draft.into_batch();
+                    self.source.apply(batch);
                     reply
                 }
                 Err(refusal) => refusal.into_reply(),
@@ -194,7 +194,7 @@ pub(crate) mod tests {
     }
 
     /// The versions of another source, and how many bytes of values were handed out.
-    struct Counted<'a>(&'a Shelf, Cell<usize>);
+    struct Counted<'a>(&'a MemorySource, Cell<usize>);
 
     impl Source for Counted<'_> {
         fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
@@ -255,7 +255,7 @@ pub(crate) mod tests {
             ("SET b x", 0),
             ("DEL c", 0),
         ] {
-            let counted = Counted(&table.shelf, Cell::new(0));
+            let counted = Counted(&table.source, Cell::new(0));
             let request: Vec<Bytes> = line.split(' ').map(|word| Bytes::from(word.replace("''", ""))).collect();
             let mut draft = Draft::new(&counted, table.now_ms, 1_000);
             draft.remember(&table.memory, &Bytes::from_static(b"default"));
@@ -266,7 +266,7 @@ pub(crate) mod tests {
             assert!(handed <= most + 20 * (looked_at + 1), "{line}: {handed} bytes, {looked_at} places");
         }
         // The sweep of keys that have ended.
-        let counted = Counted(&table.shelf, Cell::new(0));
+        let counted = Counted(&table.source, Cell::new(0));
         let mut draft = Draft::new(&counted, 1_000_000, 1_000);
         assert_eq!(crate::machine::sweep::sweep(&mut draft), Ok(3));
         assert!(counted.1.get() < 1_000, "{} bytes", counted.1.get());
@@ -285,8 +285,8 @@ pub(crate) mod tests {
                     if value { vec![key, Bytes::from_static(b"v")] } else { vec![key] }
                 });
                 let request: Vec<Bytes> = [Bytes::from(name)].into_iter().chain(names).collect();
-                let shelf = Shelf::default();
-                let mut draft = Draft::new(&shelf, 1, 1);
+                let source = MemorySource::default();
+                let mut draft = Draft::new(&source, 1, 1);
                 let outcome = find(&request[0]).expect("a command").run(&request, &mut draft);
                 assert!(if fits { outcome.is_ok() } else { outcome == refused }, "{name} of {count}");
                 assert!(draft.places() <= PLACES_MAX + 2, "{name}: {} places", draft.places());
@@ -303,7 +303,7 @@ pub(crate) mod tests {
             table.does("SET key v");
             let request: Vec<Bytes> =
                 [Bytes::from(name)].into_iter().chain(std::iter::repeat_n(key.clone(), count)).collect();
-            let mut draft = Draft::new(&table.shelf, 1, 1);
+            let mut draft = Draft::new(&table.source, 1, 1);
             let outcome = find(&request[0]).expect("a command").run(&request, &mut draft);
             let is_refused = matches!(outcome, Err(Refusal::Wrong(Reply::Error(text))) if text.contains("at most"));
             assert!(is_refused || name == "MSETNX", "{name}");

@@ -161,7 +161,7 @@ pub struct Peers {
     pub listen: String,
     /// The address that other replicas are told. That of `listen` if it is empty.
     pub announce: String,
-    /// Bytes that wait to be sent to a replica, beyond which its letters are dropped.
+    /// Bytes that wait to be sent to a replica, beyond which its messages are dropped.
     pub queue_size_max: Size,
     /// Milliseconds that a connection may be without an answer.
     pub silence_ms: u32,

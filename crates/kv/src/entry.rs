@@ -32,14 +32,14 @@ pub struct Change {
 /// | 4 | number of changes |
 /// | each | 1 if there is a value, else 0; the key behind its length in 4 bytes; the value likewise |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deed {
+pub struct WriteBatch {
     /// The time at which it is done, for all replicas.
     pub clock_ms: u64,
     /// Its changes, all at once.
     pub changes: Vec<Change>,
 }
 
-impl Deed {
+impl WriteBatch {
     /// The data of its entry.
     pub fn to_bytes(&self) -> Bytes {
         let length = |change: &Change| 9 + change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
@@ -101,7 +101,7 @@ pub struct Tag {
     pub kind: Kind,
     /// The term in which it was proposed.
     pub term: u64,
-    /// The clock of its deed.
+    /// The clock of its batch.
     pub clock_ms: u64,
     /// Context that Raft needs of it besides, in its own encoding.
     pub context: Bytes,
@@ -144,7 +144,7 @@ fn is_known(reader: &mut Reader) -> Read<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, Change, Deed, Kind, Tag};
+    use super::{Bytes, Change, Kind, Tag, WriteBatch};
     use proptest::prelude::*;
 
     fn bytes() -> impl Strategy<Value = Bytes> {
@@ -153,10 +153,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_deed_comes_back(clock_ms: u64, pairs in proptest::collection::vec((bytes(), proptest::option::of(bytes())), 0..5)) {
+        fn a_write_batch_comes_back(clock_ms: u64, pairs in proptest::collection::vec((bytes(), proptest::option::of(bytes())), 0..5)) {
             let changes = pairs.into_iter().map(|(key, value)| Change { key, value }).collect();
-            let deed = Deed { clock_ms, changes };
-            prop_assert_eq!(Deed::from_bytes(deed.to_bytes()), Ok(deed));
+            let batch = WriteBatch { clock_ms, changes };
+            prop_assert_eq!(WriteBatch::from_bytes(batch.to_bytes()), Ok(batch));
         }
 
         #[test]
@@ -167,13 +167,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_deed_or_an_error(mut bytes in proptest::collection::vec(any::<u8>(), 0..60), is_near: bool) {
+        fn any_bytes_are_a_write_batch_or_an_error(mut bytes in proptest::collection::vec(any::<u8>(), 0..60), is_near: bool) {
             if let (true, Some(first)) = (is_near, bytes.first_mut()) {
                 *first = 1;
             }
             let bytes = Bytes::from(bytes);
-            if let Ok(deed) = Deed::from_bytes(bytes.clone()) {
-                prop_assert_eq!(deed.to_bytes(), bytes.clone());
+            if let Ok(batch) = WriteBatch::from_bytes(bytes.clone()) {
+                prop_assert_eq!(batch.to_bytes(), bytes.clone());
             }
             if let Ok(tag) = Tag::from_bytes(bytes.clone()) {
                 prop_assert_eq!(tag.to_bytes(), bytes);
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_count_that_is_only_said_takes_no_memory() {
-        let mut bytes = Deed::default().to_bytes().to_vec();
+        let mut bytes = WriteBatch::default().to_bytes().to_vec();
         bytes[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(Deed::from_bytes(bytes.into()).is_err());
+        assert!(WriteBatch::from_bytes(bytes.into()).is_err());
     }
 }

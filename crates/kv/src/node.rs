@@ -1,4 +1,4 @@
-//! One replica, without input or output of its own: letters and requests come in by calls, and what is to be sent and answered is
+//! One replica, without input or output of its own: messages and requests come in by calls, and what is to be sent and answered is
 //! taken out. So one thread can run many replicas, and a seed can run them again.
 //!
 //! A turn, as the server takes it: give in what has come ([`Node::step`], [`Node::tick`], [`Node::evaluate`], [`Node::read`]); send what
@@ -10,20 +10,18 @@
 //! each, snapshots that are given away by the number of members.
 //!
 //! - `replica`: what it consists of
-//! - `turn`: what Raft wants done, into the store and out
-//! - `check`: what no letter may have, so that none can stop the process
+//! - `ready`: what Raft wants done, into the store and out
+//! - `check`: what no message may have, so that none can stop the process
 //! - `proposals`, `reads`: whom to answer when
 //! - `followers`: how far the others are
 //! - `room`, `stalled`: a store that is full
 //! - `lease`: reads without asking, if clocks are trusted
 //! - `log_time`: the time that entries carry
 //! - `promotion`: learners that have caught up
-//! - `given`, `giving`, `receiver`, `receiving`, `postponed`: the content of snapshots
+//! - `snapshot_transfer`, `snapshot_sender`, `snapshot_receiver`, `snapshot_receipt`, `postponed`: the content of snapshots
 
 mod check;
 mod followers;
-mod given;
-mod giving;
 mod lease;
 mod log_time;
 mod output;
@@ -31,13 +29,15 @@ mod postponed;
 mod promotion;
 mod proposals;
 mod reads;
-mod receiver;
-mod receiving;
+mod ready;
 mod replica;
 mod room;
 mod settings;
+mod snapshot_receipt;
+mod snapshot_receiver;
+mod snapshot_sender;
+mod snapshot_transfer;
 mod stalled;
-mod turn;
 mod unpersisted;
 
 use std::collections::BTreeMap;
@@ -48,28 +48,28 @@ use raft::{RawNode, StateRole};
 
 use crate::entry::ENTRY_BYTES_MAX;
 use crate::machine::draft::Draft;
-use crate::store::{self, Log, Moment, Store, View};
-use crate::wire::Letter;
+use crate::store::{self, Log, ReadLevel, Store, View};
+use crate::wire::PeerMessage;
 pub use followers::Follower;
 pub use lease::{Clock, LeaseSettings};
 use lease::{Lease, Promise};
 use log_time::LogTime;
 pub use log_time::{ClockStatus, Clocks, JUMP_MS_MAX, SLEW_PARTS};
-pub use output::{Done, Fate, Holders, NotNow, Output, Role, Status};
+pub use output::{Done, Holders, Outcome, Output, Rejection, Role, Status};
 use proposals::Proposals;
-use reads::{Basis, Reads};
-use receiver::Receiver;
+use reads::{ReadCondition, Reads};
 pub use replica::Node;
 use replica::Part;
 pub use settings::Settings;
+use snapshot_receiver::Receiver;
 use unpersisted::Unpersisted;
 
 impl Node {
     /// The replica of a store. Error: what Raft says of settings that do not fit each other.
     pub fn open(store: Box<dyn Store>, settings: Settings, clocks: Box<dyn Clocks>) -> store::Result<Self> {
-        let id = store.standing().replica;
-        let time = LogTime::new(clocks, settings.clock_forward_ms_max, store.clock_ms(Moment::Newest));
-        let promise = Promise::new(store.standing().term, settings.election_ticks);
+        let id = store.persistent_state().replica;
+        let time = LogTime::new(clocks, settings.clock_forward_ms_max, store.clock_ms(ReadLevel::Newest));
+        let promise = Promise::new(store.persistent_state().term, settings.election_ticks);
         let part = if store.is_partial() {
             Part::Receiver(Box::new(Receiver::new(store)))
         } else {
@@ -86,7 +86,7 @@ impl Node {
             proposals: Proposals::default(),
             incoming: None,
             postponed: None,
-            giving: BTreeMap::new(),
+            snapshot_senders: BTreeMap::new(),
             unpersisted: Unpersisted::default(),
             stalled: None,
             unread: None,
@@ -132,7 +132,7 @@ impl Node {
     pub fn tick(&mut self) -> store::Result<()> {
         self.tick_time();
         let is_blocked = self.persist_again()?;
-        self.confirm_if_alone()?;
+        self.persist_if_alone()?;
         self.go_on_receiving()?;
         let may_lead = self.tick_stalled()? && !self.unpersisted.is_blocked && !is_blocked;
         match &mut self.part {
@@ -156,7 +156,7 @@ impl Node {
                 }
             }
         }
-        self.tick_giving();
+        self.tick_snapshot_senders();
         self.tick_incoming();
         self.begin_postponed()?;
         self.reads.tick(self.settings.election_ticks, &mut self.output);
@@ -169,31 +169,31 @@ impl Node {
         self.promote()
     }
 
-    /// A letter of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
+    /// A message of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
     /// `Configuration` if it offers a snapshot that this replica needs and whose format its store does not take. Nothing is
     /// changed then.
-    pub fn step(&mut self, letter: Letter) -> store::Result<bool> {
-        if letter.to() != self.id || letter.from() == self.id {
+    pub fn step(&mut self, message: PeerMessage) -> store::Result<bool> {
+        if message.to() != self.id || message.from() == self.id {
             return Ok(false);
         }
         if let Part::Receiver(receiver) = &mut self.part {
-            return match receiver.step(letter, self.id, &mut self.output)? {
+            return match receiver.step(message, self.id, &mut self.output)? {
                 None => Ok(true),
                 Some(offer) => self.received(offer).map(|()| true),
             };
         }
-        match letter {
-            Letter::Raft(message) => self.step_raft(message),
-            Letter::Fetch(fetch) => Ok(self.give(fetch)),
-            Letter::Chunk(chunk) => self.take_chunk(&chunk),
+        match message {
+            PeerMessage::Raft(message) => self.step_raft(message),
+            PeerMessage::Fetch(fetch) => Ok(self.give(fetch)),
+            PeerMessage::Chunk(chunk) => self.take_chunk(&chunk),
         }
     }
 
     fn step_raft(&mut self, mut message: Message) -> store::Result<bool> {
-        if self.is_deaf_to(&message) || self.holds_off(&mut message) {
+        if self.ignores(&message) || self.holds_off(&mut message) {
             return Ok(true);
         }
-        self.confirm_if_alone()?;
+        self.persist_if_alone()?;
         let is_pending = self.unpersisted.number.is_some();
         let Part::Member(raw) = &mut self.part else { return Ok(false) };
         if check::wrong(raw, &message).is_some() {
@@ -210,7 +210,7 @@ impl Node {
         if message.msg_type == MessageType::MsgReadIndex && raw.raft.state != StateRole::Leader {
             return Ok(true);
         }
-        if message.msg_type == MessageType::MsgSnapshot && receiver::is_needed(raw, &message) {
+        if message.msg_type == MessageType::MsgSnapshot && snapshot_receiver::is_needed(raw, &message) {
             raw.store().store().snapshot_format().check(&message.context)?;
             return self.begin_incoming(message).map(|()| true);
         }
@@ -246,42 +246,42 @@ impl Node {
 
     /// Evaluates a request on the newest versions, at the time of the log, and makes an entry of what it has changed.
     /// `run` returns the reply; with `Err`, its changes are dropped. The reply may be given when the ticket is done: with
-    /// [`Fate::Applied`] if it has changed something, with [`Fate::Readable`] if not.
+    /// [`Outcome::Applied`] if it has changed something, with [`Outcome::Readable`] if not.
     pub fn evaluate<R>(
         &mut self,
         ticket: u64,
         run: impl FnOnce(&mut Draft<'_>) -> Result<R, R>,
-    ) -> store::Result<Result<R, NotNow>> {
+    ) -> store::Result<Result<R, Rejection>> {
         self.observe_time();
         let now_ms = self.now_ms();
         let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
         let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
         let store = raw.store().store();
         // Planted: a request does not see those before it that are not applied.
-        let moment = if planted(304) { Moment::Applied } else { Moment::Newest };
+        let moment = if planted(304) { ReadLevel::Applied } else { ReadLevel::Newest };
         let view = View::new(store, moment);
         let mut draft = Draft::new(&view, now_ms, index);
-        let (reply, ahead_ms, deed) = match run(&mut draft) {
-            Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.into_deed()),
+        let (reply, ahead_ms, batch) = match run(&mut draft) {
+            Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.into_batch()),
             Ok(reply) | Err(reply) => {
                 // It rests on entries that may still be taken back, and on this being the leader. Planted: only on the latter.
                 let rests = index - 1 > store.applied() && !planted(305);
                 let entry = if rests { Some((index - 1, store.term(index - 1)?)) } else { None };
-                self.wait_to_read(ticket, Some(Basis { led_in: term, entry }));
+                self.wait_to_read(ticket, Some(ReadCondition { led_in: term, entry }));
                 self.turn()?;
                 return Ok(Ok(reply));
             }
         };
-        let data = deed.to_bytes();
+        let data = batch.to_bytes();
         if data.len() > ENTRY_BYTES_MAX {
-            return Ok(Err(NotNow::TooLarge));
+            return Ok(Err(Rejection::TooLarge));
         }
-        if !self.has_room(&deed.changes)? {
-            return Ok(Err(if self.store().makes_room() { NotNow::MakesRoom } else { NotNow::Full }));
+        if !self.has_room(&batch.changes)? {
+            return Ok(Err(if self.store().makes_room() { Rejection::MakesRoom } else { Rejection::Full }));
         }
-        let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
+        let Part::Member(raw) = &mut self.part else { return Ok(Err(Rejection::Busy)) };
         if raw.propose(Vec::new(), data.into()).is_err() {
-            return Ok(Err(NotNow::Busy));
+            return Ok(Err(Rejection::Busy));
         }
         if let Some(ahead_ms) = ahead_ms {
             self.time.set_ahead(ahead_ms);
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Proposes a change of members. The ticket is done when it is applied; a joint configuration is then left by itself.
-    pub fn change_members(&mut self, ticket: u64, change: &ConfChangeV2) -> store::Result<Result<(), NotNow>> {
+    pub fn change_members(&mut self, ticket: u64, change: &ConfChangeV2) -> store::Result<Result<(), Rejection>> {
         let proposed = self.propose_members(change)?;
         if let Ok((index, term)) = proposed {
             self.proposals.wait(index, term, ticket, &mut self.output);
@@ -302,23 +302,23 @@ impl Node {
     }
 
     /// Proposes a change of members. Returns index and term of its entry.
-    fn propose_members(&mut self, change: &ConfChangeV2) -> store::Result<Result<(u64, u64), NotNow>> {
+    fn propose_members(&mut self, change: &ConfChangeV2) -> store::Result<Result<(u64, u64), Rejection>> {
         self.observe_time();
         let clock_ms = self.now_ms();
         let Some(raw) = self.leading() else { return Ok(Err(self.not_leader())) };
         let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
-        let is_joint = !raw.store().store().standing().members.voters_outgoing.is_empty();
+        let is_joint = !raw.store().store().persistent_state().members.voters_outgoing.is_empty();
         if raw.raft.has_pending_conf() || is_joint || change.changes.is_empty() {
-            return Ok(Err(NotNow::Busy));
+            return Ok(Err(Rejection::Busy));
         }
         let known = raw.raft.prs().conf().to_conf_state();
         if known.voters.len() + known.learners.len() + change.changes.len() > crate::codec::MEMBERS_MAX {
-            return Ok(Err(NotNow::TooLarge));
+            return Ok(Err(Rejection::TooLarge));
         }
         let context = store::members_entry_context(clock_ms, change);
-        let Part::Member(raw) = &mut self.part else { return Ok(Err(NotNow::Busy)) };
+        let Part::Member(raw) = &mut self.part else { return Ok(Err(Rejection::Busy)) };
         if raw.propose_conf_change(context.into(), change.clone()).is_err() {
-            return Ok(Err(NotNow::Busy));
+            return Ok(Err(Rejection::Busy));
         }
         Ok(Ok((index, term)))
     }
@@ -339,7 +339,7 @@ impl Node {
     }
 
     fn observe_time(&mut self) {
-        let (newest_ms, leads) = (self.store().clock_ms(Moment::Newest), self.leading().is_some());
+        let (newest_ms, leads) = (self.store().clock_ms(ReadLevel::Newest), self.leading().is_some());
         self.time.observe(newest_ms, leads);
     }
 
@@ -347,25 +347,25 @@ impl Node {
         if self.store().is_partial() {
             return;
         }
-        let (newest_ms, leads) = (self.store().clock_ms(Moment::Newest), self.leading().is_some());
-        let view = View::new(self.store(), Moment::Newest);
+        let (newest_ms, leads) = (self.store().clock_ms(ReadLevel::Newest), self.leading().is_some());
+        let view = View::new(self.store(), ReadLevel::Newest);
         let ahead_ms = Draft::new(&view, newest_ms, 0).ahead_ms();
         // A store that cannot be read says so to the next request.
         self.time.tick(newest_ms, ahead_ms.unwrap_or_default(), leads);
     }
 
-    /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is done with [`Fate::Readable`] when it
+    /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is done with [`Outcome::Readable`] when it
     /// does; the read is to be done at once then. Any member may be asked.
     pub fn read(&mut self, ticket: u64) -> store::Result<()> {
         match &self.part {
-            Part::Receiver(_) => self.output.done.push(Done { ticket, fate: Fate::Unavailable }),
+            Part::Receiver(_) => self.output.done.push(Done { ticket, outcome: Outcome::Unavailable }),
             // Planted: a leader reads without asking whether it still leads.
             Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(303) => {
-                self.output.done.push(Done { ticket, fate: Fate::Readable });
+                self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
             // Planted: a replica that follows reads, or gives a backup of, what it has without asking what there is.
             Part::Member(raw) if raw.raft.state != StateRole::Leader && planted(333) => {
-                self.output.done.push(Done { ticket, fate: Fate::Readable });
+                self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
             Part::Member(_) => self.wait_to_read(ticket, None),
         }
@@ -390,15 +390,15 @@ impl Node {
 
     /// Lets a read wait until a quorum has said that this replica, or another, leads; or only until so much is applied if it holds a
     /// lease.
-    fn wait_to_read(&mut self, ticket: u64, basis: Option<Basis>) {
+    fn wait_to_read(&mut self, ticket: u64, condition: Option<ReadCondition>) {
         if let (Part::Member(raw), Some(lease)) = (&self.part, &self.lease)
             && raw.raft.state == StateRole::Leader
             && raw.raft.commit_to_current_term()
             && lease.holds(raw.raft.term)
         {
-            return self.reads.wait_for(ticket, raw.raft.raft_log.committed, basis);
+            return self.reads.wait_for(ticket, raw.raft.raft_log.committed, condition);
         }
-        self.reads.wait(ticket, basis);
+        self.reads.wait(ticket, condition);
     }
 
     /// Hands leadership over, if it is the leader and `to` a voter that follows.
@@ -413,7 +413,7 @@ impl Node {
 
     /// Begins an election without waiting, unless it may not vote, or has heard a leader of late.
     pub fn campaign(&mut self) -> store::Result<()> {
-        self.confirm_if_alone()?;
+        self.persist_if_alone()?;
         if let Part::Member(raw) = &mut self.part
             && raw.raft.promotable()
             && self.stalled.is_none()
@@ -435,7 +435,7 @@ impl Node {
     pub fn status(&self) -> Status {
         let store = self.store();
         let (role, term, leader, committed) = match &self.part {
-            Part::Receiver(_) => (Role::Receiving, store.standing().term, 0, 0),
+            Part::Receiver(_) => (Role::Receiving, store.persistent_state().term, 0, 0),
             Part::Member(raw) => {
                 let role = match raw.raft.state {
                     StateRole::Leader => Role::Leader,
@@ -463,11 +463,11 @@ impl Node {
     /// Snapshots that others fetch, and whether one is received.
     pub fn snapshots(&self) -> (usize, bool) {
         let is_receiver = matches!(self.part, Part::Receiver(_));
-        (self.giving.len(), is_receiver || self.incoming.is_some())
+        (self.snapshot_senders.len(), is_receiver || self.incoming.is_some())
     }
 
     /// Persists if the replica is the only voter: it is elected at once, and Raft asserts that it has nothing then that is not durable.
-    fn confirm_if_alone(&mut self) -> store::Result<()> {
+    fn persist_if_alone(&mut self) -> store::Result<()> {
         let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
         match &self.part {
             Part::Member(raw) if self.wants_persist() && is_alone(raw) => self.persist(),
@@ -490,10 +490,10 @@ impl Node {
         if has_vote || self.promise.binds() { raw.raft.leader_id } else { raft::INVALID_ID }
     }
 
-    fn not_leader(&self) -> NotNow {
+    fn not_leader(&self) -> Rejection {
         match &self.part {
-            Part::Member(raw) => NotNow::NotLeader { leader: self.known_leader(raw) },
-            Part::Receiver(_) => NotNow::NotLeader { leader: 0 },
+            Part::Member(raw) => Rejection::NotLeader { leader: self.known_leader(raw) },
+            Part::Receiver(_) => Rejection::NotLeader { leader: 0 },
         }
     }
 }

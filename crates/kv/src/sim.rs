@@ -1,7 +1,7 @@
-//! Whole clusters in one thread, as a seed decides: the server's own nodes, stores and letters; only transport, clock and memory are
+//! Whole clusters in one thread, as a seed decides: the server's own nodes, stores and messages; only transport, clock and memory are
 //! replaced.
 //!
-//! The network delays, loses, repeats and reorders letters and parts replicas from each other, also one way only. Clocks run at their own rates, and
+//! The network delays, loses, repeats and reorders messages and parts replicas from each other, also one way only. Clocks run at their own rates, and
 //! the time of day jumps; processes are stopped. The power of a replica fails, between calls or in the midst of one, and what its medium then has
 //! is one of what the lines or sectors not yet durable may leave. The invariants of Raft are checked after each step (`checks`), and what
 //! clients saw is checked to be linearizable (`history`).

@@ -6,7 +6,7 @@
 //! Promises of a variant, which `tests/store_conformance.rs` checks of each, with power failures between any two calls:
 //!
 //! - what [`Store::persist`] has covered is there after a failure; what came after is there up to some call, or not at all;
-//! - an entry is there wholly or not, and never without all before it, nor without the standing that was set before it;
+//! - an entry is there wholly or not, and never without all before it, nor without the persistent_state that was set before it;
 //! - what is committed is not taken back, and what is applied is what the committed entries make, in their order.
 //!
 //! A store belongs to one thread at a time. Errors say what to do (error.rs); after one that is not `Full` or about an argument,
@@ -18,9 +18,9 @@ mod format;
 mod interface;
 mod log;
 mod map;
+mod persistent_state;
 mod ring;
 mod shortages;
-mod standing;
 mod wal;
 
 use std::ops::{Bound, Range};
@@ -34,22 +34,22 @@ pub use entries::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use format::SnapshotFormat;
-pub use interface::{Footprint, Moment, Outgoing, Room, Share, Store};
+pub use interface::{Footprint, Outgoing, ReadLevel, Room, Share, Store};
 pub use log::{Log, Taken};
 pub use map::{MapConfig, MapStore};
+pub use persistent_state::{FOUNDING, PersistentState};
 pub use shortages::Shortages;
-pub use standing::{FOUNDING, Standing};
 pub use wal::{Disk, DiskFile, Files, SimDisk, WalConfig, WalStore};
 
 /// A store at a moment, as drafts read it.
 pub struct View<'a> {
     store: &'a dyn Store,
-    moment: Moment,
+    moment: ReadLevel,
 }
 
 impl<'a> View<'a> {
     /// The versions of a moment.
-    pub fn new(store: &'a dyn Store, moment: Moment) -> Self {
+    pub fn new(store: &'a dyn Store, moment: ReadLevel) -> Self {
         Self { store, moment }
     }
 }

@@ -5,13 +5,13 @@
 
 mod forward;
 mod frame;
-mod letter;
 mod message;
+mod peer_message;
 
 pub use forward::{
     Asked, FORWARD_BYTES_MAX, Forward, Forwarded, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
     put_forwarded,
 };
 pub use frame::{Broken, FRAME_BYTES_MAX, Frames, put_frame};
-pub use letter::{CHUNK_BYTES_MAX, Chunk, Fetch, Letter, get_letter, put_letter};
 pub use message::{get_message, put_message};
+pub use peer_message::{CHUNK_BYTES_MAX, Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};

@@ -187,7 +187,7 @@ fn who_deletes_itself_is_answered_first_and_does_nothing_more() {
     are(&mut cluster, 1, bob, &[("ACL SETUSER bob -set / SET k 1 / GET k", &format!("+OK {denied} $-1"))]);
 }
 
-/// A page of a stranger has a browser post commands to the address for clients.
+/// A foreign page has a browser post commands to the address for clients.
 #[test]
 fn a_request_of_http_closes_the_connection_and_is_logged() {
     let mut cluster = Cluster::with_maps(Variant::List, &[32 << 20], &Settings::default());
@@ -226,12 +226,12 @@ fn a_connection_of_another_machine_is_refused_while_default_needs_no_password() 
     assert!(cluster.at(1).clients.is_over(remote));
     assert!(matches!(cluster.at(1).clients.take_notices()[..], [Notice::Unprotected { .. }]));
     are(&mut cluster, 1, admin, &[("ACL SETUSER bob on >pw ~* +@all / ACL SETUSER default resetpass >pw", "+OK +OK")]);
-    let (bob, stranger) = (connect(&mut cluster), connect(&mut cluster));
+    let (bob, unauthenticated) = (connect(&mut cluster), connect(&mut cluster));
     are(&mut cluster, 1, bob, &[("PING / AUTH bob pw / PING", &format!("{DENIED} +OK +PONG"))]);
     are(&mut cluster, 1, admin, &[("AUTH pw / ACL SETUSER default nopass", "+OK +OK")]);
     cluster.pass(20);
     are(&mut cluster, 1, bob, &[("PING", "+PONG")]);
-    assert!(cluster.at(1).clients.is_over(stranger));
+    assert!(cluster.at(1).clients.is_over(unauthenticated));
     // One that connects before the users are known is judged when they are.
     cluster.restart(1);
     let early = connect(&mut cluster);

@@ -8,9 +8,9 @@ mod lines;
 use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::node::{self, Fate, Node, Role};
+use perdura_kv::node::{self, Node, Outcome, Role};
 use perdura_kv::sim::Variant;
-use perdura_kv::wire::Letter;
+use perdura_kv::wire::PeerMessage;
 use raft::eraftpb::{
     ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry, Message, MessageType, Snapshot, SnapshotMetadata,
 };
@@ -278,8 +278,9 @@ fn what_a_leader_had_no_room_for_was_not_done() {
         node.change_members(ticket, &change).expect("a store").expect("it leads, and is not busy");
         if node.status().role != Role::Leader {
             let done = node.take_output().done;
-            let fates: Vec<Fate> = done.iter().filter(|done| done.ticket == ticket).map(|done| done.fate).collect();
-            assert_eq!(fates, [Fate::Never]);
+            let fates: Vec<Outcome> =
+                done.iter().filter(|done| done.ticket == ticket).map(|done| done.outcome).collect();
+            assert_eq!(fates, [Outcome::Never]);
             return;
         }
         cluster.settle();
@@ -317,7 +318,7 @@ fn entries_of_a_newer_program_are_left_alone_and_told() {
         let entry = Entry { term, index: status.last + 1, data: data.into(), ..Entry::default() };
         let (msg_type, index, log_term) = (MessageType::MsgAppend, status.last, status.term);
         let entries = vec![entry].into();
-        Letter::Raft(Message { msg_type, from: 1, to: 2, term, index, log_term, entries, ..Message::default() })
+        PeerMessage::Raft(Message { msg_type, from: 1, to: 2, term, index, log_term, entries, ..Message::default() })
     };
     let node = &mut cluster.at(2).node;
     // One that cannot be read, and is of no other version either.
@@ -339,7 +340,7 @@ fn entries_of_a_newer_program_are_left_alone_and_told() {
 /// Messages of another replica: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
 /// who has asked, over a connection that is not its own.
 #[test]
-fn letters_that_would_do_harm_are_left_alone() {
+fn messages_that_would_do_harm_are_dropped() {
     let mut cluster = Cluster::new(3, &Settings::default());
     let status = cluster.at(2).node.status();
     let message = |msg_type, from, data: &'static [u8]| {
@@ -349,17 +350,17 @@ fn letters_that_would_do_harm_are_left_alone() {
     let (term, index) = (status.term, status.last);
     let unreadable = message(MessageType::MsgAppend, 1, b"\x09");
     let append = Message { term, index, log_term: term, commit: index, ..unreadable };
-    assert_eq!(cluster.at(2).node.step(Letter::Raft(append)).ok(), Some(false));
+    assert_eq!(cluster.at(2).node.step(PeerMessage::Raft(append)).ok(), Some(false));
     // Raft took its members, and the replica voted alone.
     let members = ConfState { voters: vec![2], ..ConfState::default() };
     let metadata =
         SnapshotMetadata { conf_state: Some(members).into(), index, term: term + 1, ..SnapshotMetadata::default() };
     let mut other = Message { term: term + 1, ..message(MessageType::MsgSnapshot, 1, b"") };
     other.set_snapshot(Snapshot { metadata: Some(metadata).into(), ..Snapshot::default() });
-    assert_eq!(cluster.at(2).node.step(Letter::Raft(other)).ok(), Some(false));
-    cluster.at(2).node.step(Letter::Raft(message(MessageType::MsgReadIndex, 3, b"read"))).expect("a store");
+    assert_eq!(cluster.at(2).node.step(PeerMessage::Raft(other)).ok(), Some(false));
+    cluster.at(2).node.step(PeerMessage::Raft(message(MessageType::MsgReadIndex, 3, b"read"))).expect("a store");
     let output = cluster.at(2).node.take_output();
-    assert!(output.letters.iter().all(|letter| letter.from() == 2), "{:?}", output.letters);
+    assert!(output.messages.iter().all(|message| message.from() == 2), "{:?}", output.messages);
 }
 
 /// Hazard: the cluster loses its quorum with a replica that operators take out while another is down. The leader knows who answers.

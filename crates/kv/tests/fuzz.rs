@@ -12,9 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use bytes::BytesMut;
 use perdura_kv::acl::{User, user_to_bytes};
-use perdura_kv::entry::{Change, Deed, Kind, Tag};
-use perdura_kv::store::Standing;
-use perdura_kv::wire::{Asked, Fetch, Forward, Forwarded, Letter, put_forward, put_forwarded, put_letter};
+use perdura_kv::entry::{Change, Kind, Tag, WriteBatch};
+use perdura_kv::store::PersistentState;
+use perdura_kv::wire::{Asked, Fetch, Forward, Forwarded, PeerMessage, put_forward, put_forwarded, put_peer_message};
 use perdura_pmem::sim::Random;
 
 /// Runs `body` with an input for each seed, some of them samples with a few bytes changed.
@@ -46,10 +46,10 @@ fn chosen(choice: u8, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames_are_read_or_refused() {
-    let fetch = Letter::Fetch(Fetch { from: 1, to: 2, index: 3, term: 4, number: 5 });
+    let fetch = PeerMessage::Fetch(Fetch { from: 1, to: 2, index: 3, term: 4, number: 5 });
     let mut out = BytesMut::new();
-    put_letter(&fetch, &mut out);
-    put_letter(&fetch, &mut out);
+    put_peer_message(&fetch, &mut out);
+    put_peer_message(&fetch, &mut out);
     let request = |line: &str| line.split(' ').map(|word| word.to_owned().into()).collect();
     let forward = Forward {
         number: 1,
@@ -82,15 +82,15 @@ fn requests_are_the_same_however_they_come() {
 #[test]
 fn entries_and_tags_are_read_or_refused() {
     let change = Change { key: "key".into(), value: Some("value".into()) };
-    let deed = Deed { clock_ms: 5, changes: vec![change, Change { key: "b".into(), value: None }] };
+    let batch = WriteBatch { clock_ms: 5, changes: vec![change, Change { key: "b".into(), value: None }] };
     let tag = Tag { kind: Kind::Usual, term: 3, clock_ms: 4, context: "c".into() };
-    let standing = Standing::founder(7, 1, vec![1, 2, 3]);
+    let persistent_state = PersistentState::founder(7, 1, vec![1, 2, 3]);
     let rules = b"on #5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8 ~a* %R~b &c -@all +@string -set";
     let user = user_to_bytes(&User::of_rules(rules).expect("a user"));
     let samples = [
-        chosen(0, &deed.to_bytes()),
+        chosen(0, &batch.to_bytes()),
         chosen(1, &tag.to_bytes()),
-        chosen(2, &standing.to_bytes()),
+        chosen(2, &persistent_state.to_bytes()),
         chosen(8, &user),
         chosen(8, rules),
     ];
@@ -103,6 +103,6 @@ fn damaged_files_of_a_log_are_refused_or_used() {
 }
 
 #[test]
-fn letters_that_were_made_up_stop_no_replica() {
+fn forged_messages_stop_no_replica() {
     run("replica", kv::replica, 4000, 400, &[]);
 }

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use perdura_kv::entry::{Change, Deed};
-use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Moment, SimDisk, Standing, Store, WalConfig, WalStore};
+use perdura_kv::entry::{Change, WriteBatch};
+use perdura_kv::store::{
+    ErrorKind, MapConfig, MapStore, PersistentState, ReadLevel, SimDisk, Store, WalConfig, WalStore,
+};
 use perdura_map::{Kind, Layout};
 use perdura_pmem::{Medium, SimMedium};
 use raft::eraftpb::{Entry, SnapshotMetadata};
@@ -24,16 +26,16 @@ const KEYS: u64 = 2000;
 /// Longest wait for room.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn entry(index: u64, term: u64, keys: u64, letter: u8) -> Entry {
+fn entry(index: u64, term: u64, keys: u64, message: u8) -> Entry {
     let change = |number: u64| Change {
         key: format!("{:016x}", (index * keys + number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).into(),
-        value: Some(Bytes::copy_from_slice(&[letter])),
+        value: Some(Bytes::copy_from_slice(&[message])),
     };
     let mut changes: Vec<Change> = (0..keys).map(change).collect();
-    changes.push(Change { key: Bytes::from_static(b"at"), value: Some(Bytes::copy_from_slice(&[letter])) });
+    changes.push(Change { key: Bytes::from_static(b"at"), value: Some(Bytes::copy_from_slice(&[message])) });
     changes.sort_by(|one, other| one.key.cmp(&other.key));
-    let deed = Deed { clock_ms: 1000 + index, changes };
-    Entry { index, term, data: deed.to_bytes(), ..Entry::default() }
+    let batch = WriteBatch { clock_ms: 1000 + index, changes };
+    Entry { index, term, data: batch.to_bytes(), ..Entry::default() }
 }
 
 /// Appends an entry, as often as the map's thread has not cleared enough away for it yet.
@@ -47,15 +49,15 @@ fn append(store: &mut MapStore, entry: &Entry) {
 }
 
 /// A store with entries of some keys, which are applied, on a medium.
-fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc<dyn Medium>, MapStore) {
+fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, message: u8) -> (Arc<dyn Medium>, MapStore) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     let layout = if kind == Kind::List { Layout::list(BYTES) } else { Layout::btree(BYTES) };
-    let standing = Standing::founder(7, replica, vec![1, 2]);
+    let persistent_state = PersistentState::founder(7, replica, vec![1, 2]);
     let config = MapConfig { ring_bytes: 2000, ..MapConfig::default() };
-    let mut store = MapStore::create(&medium, "m", (kind, &layout), &standing, 1000, &config).expect("a store");
+    let mut store = MapStore::create(&medium, "m", (kind, &layout), &persistent_state, 1000, &config).expect("a store");
     store.set_vote(2, 1).expect("a vote");
     for index in 2..2 + entries {
-        append(&mut store, &entry(index, 2, keys, letter));
+        append(&mut store, &entry(index, 2, keys, message));
         store.commit(index).expect("a commit");
     }
     store.compact(store.applied()).expect("compacted");
@@ -64,7 +66,7 @@ fn filled(kind: Kind, replica: u64, entries: u64, keys: u64, letter: u8) -> (Arc
 }
 
 fn at(store: &MapStore) -> Option<Bytes> {
-    store.get(Moment::Applied, b"at").expect("it reads")
+    store.get(ReadLevel::Applied, b"at").expect("it reads")
 }
 
 /// Begins to put a snapshot in force. Returns the time of the call.
@@ -103,7 +105,7 @@ fn nothing_waits_for_the_end_of_a_load() {
                     // The process ends and is started again: nothing of the load counts.
                     drop(store);
                     store = MapStore::open(&medium, "m", &MapConfig::default()).expect("it opens");
-                    assert_eq!((at(&store).as_deref(), store.standing().term), (Some(&b"o"[..]), votes));
+                    assert_eq!((at(&store).as_deref(), store.persistent_state().term), (Some(&b"o"[..]), votes));
                     longest = longest.max(begin(&mut store, &metadata, &chunks));
                     continue;
                 }
@@ -118,7 +120,7 @@ fn nothing_waits_for_the_end_of_a_load() {
         eprintln!("{kind}: the longest call took {longest:?} of {:?}, {looks} looks", whole.elapsed());
         assert!(looks > 0, "{kind}: it was never seen at work");
         assert_eq!((at(&store).as_deref(), store.applied()), (Some(&b"n"[..]), ENTRIES + 1));
-        assert_eq!(store.standing().term, votes);
+        assert_eq!(store.persistent_state().term, votes);
         let next = store.last() + 1;
         append(&mut store, &entry(next, votes, 1, b'x'));
         store.map().check().expect("sound");
@@ -158,7 +160,7 @@ fn nothing_waits_for_a_round_before_a_load() {
         let begun = Instant::now();
         while !store.try_receive(false).expect("a store") {
             assert!(begun.elapsed() < PATIENCE, "{kind}: the round does not end");
-            assert_eq!(store.get(Moment::Applied, b"at").expect("it reads").as_deref(), Some(&b"p"[..]));
+            assert_eq!(store.get(ReadLevel::Applied, b"at").expect("it reads").as_deref(), Some(&b"p"[..]));
             std::thread::sleep(Duration::from_micros(50));
         }
         eprintln!("{kind}: a round was seen at attempt {attempts}, and gave way after {:?}", begun.elapsed());
@@ -174,9 +176,9 @@ fn nothing_waits_for_a_round_before_a_load() {
 #[test]
 fn a_snapshot_of_a_log_copies_nothing_when_it_begins_and_ends() {
     const MOST: Duration = Duration::from_millis(4);
-    let standing = Standing::founder(7, 1, vec![1, 2]);
+    let persistent_state = PersistentState::founder(7, 1, vec![1, 2]);
     let config = WalConfig { ring_bytes: 2000, ..WalConfig::default() };
-    let mut store = WalStore::create(Arc::new(SimDisk::default()), &standing, 1000, &config).expect("a store");
+    let mut store = WalStore::create(Arc::new(SimDisk::default()), &persistent_state, 1000, &config).expect("a store");
     store.set_vote(2, 1).expect("a vote");
     for index in 2..2 + ENTRIES {
         store.append(&[entry(index, 2, KEYS, b'o')]).expect("a disk");

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use cluster::Cluster;
 use perdura_kv::client::Settings;
-use perdura_kv::entry::{Change, Deed};
+use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::{ErrorKind, MapConfig, MapStore, Standing, Store};
+use perdura_kv::store::{ErrorKind, MapConfig, MapStore, PersistentState, Store};
 use perdura_map::{Kind, Layout};
 use perdura_pmem::{Medium, SimMedium};
 use raft::eraftpb::Entry;
@@ -29,12 +29,12 @@ fn wait(cluster: &mut Cluster) {
 
 /// The store of one of some founders, in a small map whose thread collects.
 fn store_of(kind: Kind, id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
-    let standing = Standing::founder(7, id, ids.to_vec());
+    let persistent_state = PersistentState::founder(7, id, ids.to_vec());
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     let layout = if kind == Kind::List { Layout::list(BYTES) } else { Layout::btree(BYTES) };
     let config = MapConfig { ring_bytes: 2000, ..MapConfig::default() };
-    let store = MapStore::create(&medium, "m", (kind, &layout), &standing, 1000, &config).expect("a store");
-    let (place, _) = Place::create(Variant::List, 1 << 20, &standing).expect("a place");
+    let store = MapStore::create(&medium, "m", (kind, &layout), &persistent_state, 1000, &config).expect("a store");
+    let (place, _) = Place::create(Variant::List, 1 << 20, &persistent_state).expect("a place");
     (place, Box::new(store))
 }
 
@@ -49,7 +49,7 @@ fn opened(cluster: &mut Cluster) -> (u32, String) {
 
 /// A store with room.
 fn large(id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
-    Place::create(Variant::List, 32 << 20, &Standing::founder(7, id, ids.to_vec())).expect("a store")
+    Place::create(Variant::List, 32 << 20, &PersistentState::founder(7, id, ids.to_vec())).expect("a store")
 }
 
 /// Hazard: a request that finds no room makes the reactor collect the whole map first: 88 ms at four fifths of live keys, and longer the larger
@@ -170,8 +170,8 @@ fn an_entry_without_room_is_left_to_the_collector() {
     let mut refused = 0;
     for index in 2..12 * live {
         let change = Change { key: format!("k{}", index % live).into(), value: Some(vec![b'v'; VALUE_BYTES].into()) };
-        let deed = Deed { clock_ms: 1000 + index, changes: vec![change] };
-        let entry = Entry { index, term: 1, data: deed.to_bytes(), ..Entry::default() };
+        let batch = WriteBatch { clock_ms: 1000 + index, changes: vec![change] };
+        let entry = Entry { index, term: 1, data: batch.to_bytes(), ..Entry::default() };
         while let Err(error) = store.append(std::slice::from_ref(&entry)) {
             assert_eq!((error.kind(), store.last()), (ErrorKind::Full, index - 1));
             refused += 1;

@@ -236,7 +236,7 @@ fn a_snapshot_is_put_in_force_in_parts() {
         target.persist().expect("a disk");
         let failed = place.failed(&mut Random::new(u64::from(stops_after)));
         let found = failed.open().expect("it opens");
-        assert_eq!((found.standing().term, found.standing().vote, found.applied()), (6, 1, 31));
+        assert_eq!((found.persistent_state().term, found.persistent_state().vote, found.applied()), (6, 1, 31));
         assert!(value(&*found, "old").is_some() && value(&*found, "new").is_none());
         target.append(&[put(32, 6, "old", b"later")]).expect("an entry");
         let ended = target.finish_some(&metadata).expect_err("it has ended");
@@ -246,6 +246,6 @@ fn a_snapshot_is_put_in_force_in_parts() {
         target.receive(false).expect("it waits");
         push(&mut *target, &chunks);
         target.finish(&metadata).expect("there is room");
-        assert_eq!((target.standing().term, target.standing().vote, target.applied()), (6, 1, 91));
+        assert_eq!((target.persistent_state().term, target.persistent_state().vote, target.applied()), (6, 1, 91));
     }
 }

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use perdura_kv::entry::{Kind, Tag};
-use perdura_kv::store::{Error, ErrorKind, MapConfig, MapStore, Standing};
+use perdura_kv::store::{Error, ErrorKind, MapConfig, MapStore, PersistentState};
 use perdura_map::{Config, Layout};
 use perdura_pmem::{Medium, SimMedium};
 
 fn store_on(medium: &Arc<dyn Medium>) -> MapStore {
-    let (standing, config) =
-        (Standing::founder(7, 1, vec![1]), MapConfig { background: false, ..MapConfig::default() });
+    let (persistent_state, config) =
+        (PersistentState::founder(7, 1, vec![1]), MapConfig { background: false, ..MapConfig::default() });
     let layout = Layout::list(1 << 20);
-    MapStore::create(medium, "m", (perdura_map::Kind::List, &layout), &standing, 1000, &config).expect("a store")
+    MapStore::create(medium, "m", (perdura_map::Kind::List, &layout), &persistent_state, 1000, &config)
+        .expect("a store")
 }
 
 /// Result of opening a store in whose map something was put.
@@ -29,11 +30,11 @@ fn refused(put: impl FnOnce(&dyn perdura_map::OrderedMap)) -> Error {
 /// Hazard: whoever goes back to an older program is told that the data of all replicas are damaged, and to move them away.
 #[test]
 fn what_a_newer_program_has_written_is_not_called_damaged() {
-    let standing = Standing::founder(7, 1, vec![1]).to_bytes();
+    let persistent_state = PersistentState::founder(7, 1, vec![1]).to_bytes();
     let newer = |bytes: &[u8]| [&[bytes[0] + 1][..], &bytes[1..]].concat();
     let tag = Tag { kind: Kind::Usual, term: 1, clock_ms: 1001, context: Bytes::new() }.to_bytes();
     for error in [
-        refused(|map| map.set_meta(&newer(&standing)).expect("room")),
+        refused(|map| map.set_meta(&newer(&persistent_state)).expect("room")),
         refused(|map| map.batch(2, &newer(&tag), &[]).expect("room")),
     ] {
         assert_eq!(error.kind(), ErrorKind::Version, "{error}");
@@ -41,6 +42,6 @@ fn what_a_newer_program_has_written_is_not_called_damaged() {
         assert!(text.contains("run that one, or a newer one") && !text.contains("remove"), "{text}");
     }
     // What is of no version is damage still.
-    let error = refused(|map| map.set_meta(&standing[..20]).expect("room"));
+    let error = refused(|map| map.set_meta(&persistent_state[..20]).expect("room"));
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
 }

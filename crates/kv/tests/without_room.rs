@@ -13,7 +13,7 @@ use lines::are;
 use perdura_kv::client::Settings;
 use perdura_kv::node::Role;
 use perdura_kv::sim::Variant;
-use perdura_kv::store::{ErrorKind, Standing};
+use perdura_kv::store::{ErrorKind, PersistentState};
 use perdura_pmem::sim::Random;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use stores::{filled, push, put, snapshot, value};
@@ -43,12 +43,12 @@ fn a_snapshot_without_room_in_its_midst_changes_nothing() {
             "{:?}",
             store.shortages()
         );
-        let standing = Standing { term: 4, vote: 3, ..Standing::founder(7, 2, vec![1, 2, 3]) };
+        let persistent_state = PersistentState { term: 4, vote: 3, ..PersistentState::founder(7, 2, vec![1, 2, 3]) };
         assert_eq!((store.applied(), store.last(), store.is_partial()), (31, 31, false));
-        assert_eq!((store.standing(), value(&*store, "new")), (&standing, None));
+        assert_eq!((store.persistent_state(), value(&*store, "new")), (&persistent_state, None));
         place.disk().limit(0);
         // A promise made now is not taken back by a log that was begun.
-        let voted = Standing { term: 6, vote: 1, ..standing };
+        let voted = PersistentState { term: 6, vote: 1, ..persistent_state };
         store.set_vote(6, 1).expect("a vote");
         store.append(&[put(32, 4, "old", b"later")]).expect("an entry");
         store.persist().expect("a disk");
@@ -56,7 +56,7 @@ fn a_snapshot_without_room_in_its_midst_changes_nothing() {
         drop(store);
         let mut store = failed.open().unwrap_or_else(|error| panic!("with {room} bytes: {error}"));
         assert_eq!((store.last(), value(&*store, "old")), (32, Some(Bytes::from_static(b"later"))));
-        assert_eq!(*store.standing(), voted);
+        assert_eq!(*store.persistent_state(), voted);
         store.receive(false).expect("it waits");
         push(&mut *store, &chunks);
         store.finish(&metadata).expect("there is room");
@@ -150,23 +150,23 @@ fn members_change_while_a_replica_has_no_room() {
             let _ = cluster.at(1).node.change_members(1 << 62, &change(kind, 9 + less as u64)).expect("a store");
             cluster.pass(50);
         }
-        let members = cluster.at(full).node.store().standing().members_at;
+        let members = cluster.at(full).node.store().persistent_state().members_at;
         assert!(cluster.at(full).node.status().is_stalled && cluster.at(full).node.store().shortages().count > 0);
         // Whether they are noted and not durable.
         let failed = cluster.at(full).place.failed(&mut Random::new(1)).open().expect("it opens");
-        lost += usize::from(failed.standing().members_at < members);
+        lost += usize::from(failed.persistent_state().members_at < members);
         cluster.at(full).place.disk().limit(0);
         cluster.pass(1000);
         let status = cluster.at(full).node.status();
         assert!(!status.is_stalled, "{status:?}");
-        assert!(cluster.at(full).node.store().standing().members_at >= members);
+        assert!(cluster.at(full).node.store().persistent_state().members_at >= members);
         assert!(!cluster.at(full).node.wants_persist());
         let leads = lines::leader(&cluster);
         assert_eq!(cluster.at(leads).node.status().role, Role::Leader);
         let token = cluster.open(leads);
         are(&mut cluster, leads, token, &[("SET c 1", "+OK")]);
         let failed = cluster.at(full).place.failed(&mut Random::new(1)).open().expect("it opens");
-        assert!(failed.standing().members_at >= members);
+        assert!(failed.persistent_state().members_at >= members);
     }
     assert!(lost > 0, "it was never the members that had no room");
 }

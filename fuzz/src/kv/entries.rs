@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use perdura_kv::acl::{user_from_bytes, user_to_bytes};
 use perdura_kv::codec::{Reader, get_change, get_entry, get_members, put_entry};
-use perdura_kv::entry::{Deed, Tag};
-use perdura_kv::store::{Standing, change_of_members, changes_of};
+use perdura_kv::entry::{Tag, WriteBatch};
+use perdura_kv::store::{PersistentState, change_of_members, changes_of};
 use raft::eraftpb::{Entry, EntryType};
 
 /// The first byte chooses what the rest is. What is read is written again the same.
@@ -13,8 +13,8 @@ pub fn entries(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     match choice % 9 {
         0 => {
-            if let Ok(deed) = Deed::from_bytes(bytes.clone()) {
-                assert_eq!(deed.to_bytes(), bytes);
+            if let Ok(batch) = WriteBatch::from_bytes(bytes.clone()) {
+                assert_eq!(batch.to_bytes(), bytes);
             }
         }
         1 => {
@@ -23,8 +23,8 @@ pub fn entries(data: &[u8]) {
             }
         }
         2 => {
-            if let Ok(standing) = Standing::from_bytes(bytes.clone()) {
-                assert_eq!(standing.to_bytes(), bytes);
+            if let Ok(persistent_state) = PersistentState::from_bytes(bytes.clone()) {
+                assert_eq!(persistent_state.to_bytes(), bytes);
             }
         }
         3 => {

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use super::input::Input;
 use bytes::Bytes;
-use perdura_kv::entry::{Change, Deed};
+use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::{ErrorKind, Moment, Standing, Store};
+use perdura_kv::store::{ErrorKind, PersistentState, ReadLevel, Store};
 use raft::eraftpb::Entry;
 
 const HEADER_BYTES: usize = 24;
@@ -16,8 +16,8 @@ const KEYS: u64 = 5;
 fn entry(index: u64) -> Entry {
     let key = Bytes::from(format!("key{}", index % KEYS));
     let value = (!index.is_multiple_of(4)).then(|| Bytes::from(vec![index as u8; 20]));
-    let deed = Deed { clock_ms: 1000 + index, changes: vec![Change { key, value }] };
-    Entry { index, term: 2, data: deed.to_bytes(), ..Entry::default() }
+    let batch = WriteBatch { clock_ms: 1000 + index, changes: vec![Change { key, value }] };
+    Entry { index, term: 2, data: batch.to_bytes(), ..Entry::default() }
 }
 
 /// The names and bytes of the files that every run begins with: a state, and a log that goes on from it.
@@ -25,7 +25,7 @@ fn base() -> &'static Vec<(String, Vec<u8>)> {
     static BASE: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     BASE.get_or_init(|| {
         let (place, mut store) =
-            Place::create(Variant::Wal, 0, &Standing::founder(7, 1, vec![1, 2, 3])).expect("a new store");
+            Place::create(Variant::Wal, 0, &PersistentState::founder(7, 1, vec![1, 2, 3])).expect("a new store");
         store.set_vote(2, 2).expect("a store");
         for index in 2..60 {
             store.append(&[entry(index)]).expect("room");
@@ -67,7 +67,7 @@ pub fn files(data: &[u8]) {
         let at = input.below(files.len() as u64) as usize;
         input.change(&mut files[at].1);
     }
-    let (place, store) = Place::create(Variant::Wal, 0, &Standing::joiner(7, 9)).expect("a new store");
+    let (place, store) = Place::create(Variant::Wal, 0, &PersistentState::joiner(7, 9)).expect("a new store");
     drop(store);
     for name in ["state.1", "log.1"] {
         place.disk().take_away(name);
@@ -88,9 +88,9 @@ pub fn files(data: &[u8]) {
 }
 
 fn use_all(store: &mut dyn Store) {
-    let _ = store.scan(Moment::Newest, b"", Bound::Unbounded, &mut |_, _| true);
-    let _ = store.scan(Moment::Applied, b"key", Bound::Excluded(b"key1"), &mut |_, _| true);
-    let _ = (store.get(Moment::Newest, b"key1"), store.entries(store.first(), store.last() + 1, u64::MAX));
+    let _ = store.scan(ReadLevel::Newest, b"", Bound::Unbounded, &mut |_, _| true);
+    let _ = store.scan(ReadLevel::Applied, b"key", Bound::Excluded(b"key1"), &mut |_, _| true);
+    let _ = (store.get(ReadLevel::Newest, b"key1"), store.entries(store.first(), store.last() + 1, u64::MAX));
     let last = store.last();
     if last < 1 << 60 {
         let _ = (store.append(&[entry(last + 1)]), store.commit(last + 1), store.persist(), store.compact(last));

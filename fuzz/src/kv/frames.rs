@@ -1,7 +1,9 @@
 //! What another replica sends.
 
 use bytes::{Bytes, BytesMut};
-use perdura_kv::wire::{Frames, get_forward, get_forwarded, get_letter, put_forward, put_forwarded, put_letter};
+use perdura_kv::wire::{
+    Frames, get_forward, get_forwarded, get_peer_message, put_forward, put_forwarded, put_peer_message,
+};
 
 /// Most bytes of a frame in this target.
 const FRAME_BYTES_MAX: usize = 1 << 16;
@@ -11,14 +13,14 @@ const FRAME_BYTES_MAX: usize = 1 << 16;
 pub fn frames(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     if choice % 4 > 0 {
-        return letter(choice / 4, Bytes::copy_from_slice(data));
+        return peer_message(choice / 4, Bytes::copy_from_slice(data));
     }
     let mut frames = Frames::default();
     for part in data.chunks(usize::from(choice / 4) + 1) {
         frames.input().extend_from_slice(part);
         loop {
             match frames.next(FRAME_BYTES_MAX) {
-                Ok(Some((kind, message))) => letter(kind, message),
+                Ok(Some((kind, message))) => peer_message(kind, message),
                 Ok(None) => break,
                 // The connection ends.
                 Err(_) => return,
@@ -27,11 +29,11 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Letters, requests that are passed on, and answers to them.
-fn letter(kind: u8, message: Bytes) {
+/// Messages, requests that are passed on, and answers to them.
+fn peer_message(kind: u8, message: Bytes) {
     let mut out = BytesMut::new();
-    if let Ok(letter) = get_letter(kind, message.clone()) {
-        put_letter(&letter, &mut out);
+    if let Ok(message) = get_peer_message(kind, message.clone()) {
+        put_peer_message(&message, &mut out);
     } else if let Ok(forward) = get_forward(kind, message.clone()) {
         put_forward(&forward, &mut out);
     } else if let Ok(answer) = get_forwarded(kind, message.clone()) {

@@ -1,11 +1,11 @@
-//! Letters that another replica made up: each is one that the wire lets through, and none may stop a replica.
+//! Messages that another replica made up: each is one that the wire lets through, and none may stop a replica.
 
 use bytes::Bytes;
-use perdura_kv::entry::Deed;
+use perdura_kv::entry::WriteBatch;
 use perdura_kv::node::{Node, Settings};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::{ErrorKind, Standing};
-use perdura_kv::wire::{Chunk, Fetch, Letter};
+use perdura_kv::store::{ErrorKind, PersistentState};
+use perdura_kv::wire::{Chunk, Fetch, PeerMessage};
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot, SnapshotMetadata};
 
 use super::input::Input;
@@ -49,7 +49,7 @@ fn message(input: &mut Input<'_>, msg_type: MessageType, format: u8) -> Message 
     let mut entries = Vec::new();
     for step in 1..=u64::from(input.u8() % 3) {
         let data = if input.u8().is_multiple_of(2) {
-            Deed::default().to_bytes()
+            WriteBatch::default().to_bytes()
         } else {
             Bytes::copy_from_slice(input.bytes(3))
         };
@@ -94,19 +94,21 @@ impl perdura_kv::node::Clocks for Stopped {
     }
 }
 
-/// The input decides what comes: letters, ticks, confirmations, requests.
+/// The input decides what comes: messages, ticks, confirmations, requests.
 pub fn replica(data: &[u8]) {
     let mut input = Input(data);
-    let standing = Standing::founder(7, 1, vec![1, 2, 3]);
+    let persistent_state = PersistentState::founder(7, 1, vec![1, 2, 3]);
     let variant = if input.u8().is_multiple_of(2) { Variant::List } else { Variant::Wal };
     let format = store_format(variant);
-    let (_place, store) = Place::create(variant, 512 << 10, &standing).expect("a new store");
+    let (_place, store) = Place::create(variant, 512 << 10, &persistent_state).expect("a new store");
     let settings = Settings { election_ticks: 3, heartbeat_ticks: 1, ..Settings::default() };
     let mut node = Node::open(store, settings, Box::new(Stopped)).expect("a replica");
     let mut ticket = 0;
     while !input.is_over() {
         let done = match input.u8() % 24 {
-            kind @ 0..13 => node.step(Letter::Raft(message(&mut input, TYPES[usize::from(kind)], format))).map(drop),
+            kind @ 0..13 => {
+                node.step(PeerMessage::Raft(message(&mut input, TYPES[usize::from(kind)], format))).map(drop)
+            }
             13..17 => node.tick(),
             17 | 18 => node.persist(),
             19 => {
@@ -120,12 +122,12 @@ pub fn replica(data: &[u8]) {
             21 => node.tidy().map(drop),
             22 => {
                 let (index, term, number) = (number(&mut input), number(&mut input), u32::from(input.u8() % 3));
-                node.step(Letter::Fetch(Fetch { from: 2, to: 1, index, term, number })).map(drop)
+                node.step(PeerMessage::Fetch(Fetch { from: 2, to: 1, index, term, number })).map(drop)
             }
             _ => {
                 let (index, term, number) = (number(&mut input), number(&mut input), u32::from(input.u8() % 3));
                 let (is_last, bytes) = (input.u8().is_multiple_of(2), Bytes::copy_from_slice(input.bytes(20)));
-                node.step(Letter::Chunk(Chunk { from: 2, to: 1, index, term, number, is_last, bytes })).map(drop)
+                node.step(PeerMessage::Chunk(Chunk { from: 2, to: 1, index, term, number, is_last, bytes })).map(drop)
             }
         };
         let _ = node.take_output();

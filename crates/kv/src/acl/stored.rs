@@ -128,45 +128,45 @@ pub fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Found, Unreadable> {
 #[cfg(test)]
 mod tests {
     use super::{Acl, Draft, USERS, User, delete_user, put_user};
-    use crate::machine::draft::tests::Shelf;
+    use crate::machine::draft::tests::MemorySource;
 
-    fn changed(shelf: &mut Shelf, version: u64, change: impl FnOnce(&mut Draft<'_>)) {
-        let mut draft = Draft::new(shelf, 1, version);
+    fn changed(source: &mut MemorySource, version: u64, change: impl FnOnce(&mut Draft<'_>)) {
+        let mut draft = Draft::new(source, 1, version);
         change(&mut draft);
-        let deed = draft.into_deed();
-        shelf.apply(deed);
+        let batch = draft.into_batch();
+        source.apply(batch);
     }
 
     #[test]
     fn users_are_read_when_they_have_changed() {
-        let (mut shelf, mut acl) = (Shelf::default(), Acl::closed());
+        let (mut source, mut acl) = (MemorySource::default(), Acl::closed());
         assert!(acl.users().next().is_none() && !acl.is_open());
-        assert_eq!(acl.refresh(&shelf, None), Ok(true));
+        assert_eq!(acl.refresh(&source, None), Ok(true));
         assert!(acl.is_open());
-        assert_eq!(acl.refresh(&shelf, None), Ok(false));
+        assert_eq!(acl.refresh(&source, None), Ok(false));
         let alice = User::of_rules(b"on nopass ~* +@all").expect("a user");
-        changed(&mut shelf, 7, |draft| put_user(draft, b"alice", &alice));
-        assert_eq!(acl.refresh(&shelf, None), Ok(true));
-        assert_eq!(acl.refresh(&shelf, None), Ok(false));
+        changed(&mut source, 7, |draft| put_user(draft, b"alice", &alice));
+        assert_eq!(acl.refresh(&source, None), Ok(true));
+        assert_eq!(acl.refresh(&source, None), Ok(false));
         assert!(acl.user(b"alice").is_some_and(User::is_on) && acl.user(b"default").is_some());
-        changed(&mut shelf, 8, |draft| delete_user(draft, b"alice"));
-        assert_eq!(acl.refresh(&shelf, None), Ok(true));
+        changed(&mut source, 8, |draft| delete_user(draft, b"alice"));
+        assert_eq!(acl.refresh(&source, None), Ok(true));
         assert!(acl.user(b"alice").is_none());
     }
 
     /// One user that could not be read kept all others as they were, and after a start everybody was an open `default`.
     #[test]
     fn who_cannot_be_read_has_no_rights_and_the_others_are_read() {
-        let (mut shelf, mut acl) = (Shelf::default(), Acl::closed());
+        let (mut source, mut acl) = (MemorySource::default(), Acl::closed());
         let all = User::of_rules(b"on nopass ~* &* +@all").expect("a user");
         for damaged in [&b"default"[..], b"bob"] {
-            changed(&mut shelf, 7, |draft| {
+            changed(&mut source, 7, |draft| {
                 put_user(draft, b"alice", &all);
                 put_user(draft, damaged, &all);
                 draft.change([USERS, damaged].concat(), Some("on nopass ~* &my channel +@all".into()));
             });
         }
-        assert_eq!(acl.refresh(&shelf, None), Ok(true));
+        assert_eq!(acl.refresh(&source, None), Ok(true));
         assert_eq!(acl.user(b"alice"), Some(&all));
         for name in [&b"default"[..], b"bob"] {
             assert_eq!(acl.user(name), Some(&User::default()), "{}", name.escape_ascii());

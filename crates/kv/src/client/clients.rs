@@ -24,9 +24,9 @@ use super::wait;
 use crate::command;
 use crate::machine::draft::Draft;
 use crate::machine::sweep;
-use crate::node::{Done, Fate, JUMP_MS_MAX, Node, Role};
+use crate::node::{Done, JUMP_MS_MAX, Node, Outcome, Role};
 use crate::resp::{Limits, Reply};
-use crate::store::{self, Moment, View};
+use crate::store::{self, ReadLevel, View};
 
 /// Reply to a connection beyond `connections_max`.
 pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -47,12 +47,12 @@ pub struct Clients {
     /// Bytes of all connections, as they were counted last.
     bytes: usize,
     /// Requests that other replicas have passed on, by the connection to each.
-    pub(super) visits: BTreeMap<u64, Visit>,
+    pub(super) peer_sessions: BTreeMap<u64, PeerSession>,
 }
 
 /// Requests of one replica that are under way here.
 #[derive(Debug, Default)]
-pub(super) struct Visit {
+pub(super) struct PeerSession {
     pub(super) tokens: BTreeSet<u32>,
     /// Bytes of the replies.
     pub(super) bytes: usize,
@@ -64,7 +64,7 @@ impl Clients {
     /// No clients.
     pub fn new(settings: Settings) -> Self {
         let (shared, table, batches) = (Shared::new(settings), Table::default(), Batches::default());
-        Self { shared, table, batches, bytes: 0, visits: BTreeMap::new() }
+        Self { shared, table, batches, bytes: 0, peer_sessions: BTreeMap::new() }
     }
 
     /// Says where clients reach the replicas, as far as that is known. Others that were told before are forgotten.
@@ -100,9 +100,9 @@ impl Clients {
 
     /// Counts what a connection has, and closes those that have most while all together have too much. So the memory of clients is bounded by
     /// that, and by what one connection is given before it is counted: one request or one reply. Requests of other replicas' clients are
-    /// counted by themselves (guests.rs): no client here is closed for them.
+    /// counted by themselves (proxied.rs): no client here is closed for them.
     pub fn count(&mut self, token: u32) {
-        let counts = |one: &&mut Connection| !one.is_killed && one.guest.is_none();
+        let counts = |one: &&mut Connection| !one.is_killed && one.proxied.is_none();
         let Some(connection) = self.table.get_mut(token).filter(counts) else { return };
         let bytes = connection.bytes();
         let before = std::mem::replace(&mut connection.counted_bytes, bytes);
@@ -246,7 +246,7 @@ impl Clients {
     }
 
     fn limits(&self, connection: &Connection) -> Limits {
-        let limits = if connection.is_known { Limits::USUAL } else { Limits::STRANGER };
+        let limits = if connection.is_known { Limits::USUAL } else { Limits::UNAUTHENTICATED };
         let argument_bytes_max = limits.argument_bytes_max.min(self.shared.settings.value_bytes_max);
         Limits { argument_bytes_max, ..limits }
     }
@@ -270,7 +270,7 @@ impl Clients {
         let Connection { slots, output, .. } = connection;
         slots.write(output);
         if !std::mem::replace(&mut connection.is_woken, true) {
-            let is_client = connection.guest.is_none();
+            let is_client = connection.proxied.is_none();
             let list = if is_client { &mut self.shared.woken } else { &mut self.shared.served };
             list.push(connection.token);
         }
@@ -322,10 +322,10 @@ impl Clients {
             return Ok(());
         }
         let now_ms = node.now_ms();
-        let view = View::new(node.store(), Moment::Newest);
+        let view = View::new(node.store(), ReadLevel::Newest);
         let draft = Draft::new(&view, now_ms, 0);
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
-        let is_old = node.store().clock_ms(Moment::Newest) + CLOCK_NOTE_MS <= now_ms;
+        let is_old = node.store().clock_ms(ReadLevel::Newest) + CLOCK_NOTE_MS <= now_ms;
         let wants =
             is_old || sweep::first_deadline(&draft).is_ok_and(is_due) || sweep::has_old_generation(&draft) == Ok(true);
         if !wants {
@@ -363,42 +363,42 @@ impl Clients {
         // The users that an entry has changed are in force before whoever has changed them is told.
         self.look_at_users(node);
         match Stub::of(done.ticket) {
-            Stub::Place { token, number } => self.placed(token, number, done.fate, node),
+            Stub::Place { token, number } => self.placed(token, number, done.outcome, node),
             Stub::Batch(number) => {
                 for (token, number) in self.batches.take(number) {
-                    match done.fate {
-                        Fate::Readable => self.batches.add_due((token, number)),
-                        fate => self.read(token, number, fate, node),
+                    match done.outcome {
+                        Outcome::Readable => self.batches.add_due((token, number)),
+                        outcome => self.read(token, number, outcome, node),
                     }
                 }
             }
             Stub::Upkeep => self.shared.is_sweeping = false,
-            Stub::Users => self.has_caught_up(done.fate, node),
+            Stub::Users => self.has_caught_up(done.outcome, node),
             Stub::Foreign => {}
         }
         Ok(())
     }
 
-    fn placed(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+    fn placed(&mut self, token: u32, number: u64, outcome: Outcome, node: &Node) {
         let Some(mut connection) = self.table.take(token) else { return };
         if let Some(State::Passed { said, .. }) = connection.slots.get_mut(number) {
             // The leader has done it, whatever has become of the wait.
             if let Some(reply) = said.take() {
-                connection.slots.set(number, State::Said(reply));
+                connection.slots.set(number, State::PeerFrame(reply));
             }
             self.answered(&mut connection);
         } else if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
             let slot = *slot;
-            match fate {
-                Fate::Applied | Fate::Readable => connection.slots.say(number),
-                Fate::Never | Fate::Unavailable => {
-                    connection.slots.set(number, State::Said(self.shared.again(slot, node)));
+            match outcome {
+                Outcome::Applied | Outcome::Readable => connection.slots.say(number),
+                Outcome::Never | Outcome::Unavailable => {
+                    connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
                 }
                 // Planted: a change of unknown outcome is called undone.
-                Fate::Unknown if perdura_pmem::planted(326) => {
-                    connection.slots.set(number, State::Said(self.shared.again(slot, node)));
+                Outcome::Unknown if perdura_pmem::planted(326) => {
+                    connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
                 }
-                Fate::Unknown => connection.slots.set(number, State::Said(self.shared.unknown())),
+                Outcome::Unknown => connection.slots.set(number, State::PeerFrame(self.shared.unknown())),
             }
             self.answered(&mut connection);
         }
@@ -407,14 +407,14 @@ impl Clients {
     }
 
     /// Does a read of a batch, or a step of it.
-    pub(super) fn read(&mut self, token: u32, number: u64, fate: Fate, node: &Node) {
+    pub(super) fn read(&mut self, token: u32, number: u64, outcome: Outcome, node: &Node) {
         let Some(mut connection) = self.table.take(token) else { return };
         let is_full = connection.reply_bytes() >= self.shared.settings.output_bytes_max;
         if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
-            if fate == Fate::Readable && is_full {
+            if outcome == Outcome::Readable && is_full {
                 *is_asked = false;
                 connection.is_held = true;
-            } else if fate == Fate::Readable && connection.is_listing {
+            } else if outcome == Outcome::Readable && connection.is_listing {
                 let begun_us = (self.shared.settings.steady_us)();
                 let listed = self.list(&mut connection, number, node);
                 connection.listed_us += (self.shared.settings.steady_us)().saturating_sub(begun_us);
@@ -426,14 +426,14 @@ impl Clients {
                         let us = std::mem::take(&mut connection.listed_us);
                         let request = connection.slots.take_read(number).unwrap_or_default();
                         self.note(&connection, &request, us);
-                        connection.slots.set(number, State::Said(reply));
+                        connection.slots.set(number, State::PeerFrame(reply));
                     }
                 }
             } else {
                 (connection.is_listing, connection.listing) = (false, None);
                 let request = connection.slots.take_read(number).unwrap_or_default();
-                let reply = match fate {
-                    Fate::Readable => {
+                let reply = match outcome {
+                    Outcome::Readable => {
                         let begun_us = (self.shared.settings.steady_us)();
                         let reply = read_applied(&mut self.shared, (&connection.user, &request), node, Step::add_read);
                         let us = (self.shared.settings.steady_us)().saturating_sub(begun_us);
@@ -444,7 +444,7 @@ impl Clients {
                         .shared
                         .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),
                 };
-                connection.slots.set(number, State::Said(reply));
+                connection.slots.set(number, State::PeerFrame(reply));
             }
             self.answered(&mut connection);
         }

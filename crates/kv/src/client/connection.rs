@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::begun::{Guest, Transaction, Wait, Watched};
+use super::connection_state::{ProxiedRequest, Transaction, Wait, Watched};
 use super::slots::{Slots, State, weight};
 use crate::command::Listing;
 use crate::resp::{Protocol, Reply, Requests};
@@ -88,7 +88,7 @@ pub struct Connection {
     /// Microseconds that it has taken.
     pub listed_us: u64,
     /// Request of another replica that it is there for, if it is not a client's.
-    pub guest: Option<Guest>,
+    pub proxied: Option<ProxiedRequest>,
     /// Whether it is closed at once.
     pub is_killed: bool,
     /// Bytes that it had when they were counted last.
@@ -129,7 +129,7 @@ impl Connection {
             is_listing: false,
             listing: None,
             listed_us: 0,
-            guest: None,
+            proxied: None,
             is_killed: false,
             counted_bytes: 0,
         }
@@ -165,7 +165,7 @@ impl Connection {
                 reply.write(self.protocol, &mut self.output);
             }
         } else {
-            self.push(State::Said(reply));
+            self.push(State::PeerFrame(reply));
         }
     }
 

@@ -15,7 +15,7 @@ use super::slots::State;
 use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Acl, Denied, User};
 use crate::command::{Access, Command};
-use crate::node::NotNow;
+use crate::node::Rejection;
 use crate::resp::Reply;
 use crate::store;
 
@@ -39,7 +39,7 @@ pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: 
     Ok(())
 }
 
-/// Whether a request is one of HTTP: what a browser sends, which has a page of a stranger send it.
+/// Whether a request is one of HTTP: what a browser sends, which has a foreign page send it.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
@@ -196,7 +196,7 @@ fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'stat
     if command.is_on_draft() && !context.leads() && !forward::is_open(context, connection) {
         let leader = context.node.status().leader;
         let slot = slot_of(command, &request);
-        let reply = context.shared.refusal(NotNow::NotLeader { leader }, slot);
+        let reply = context.shared.refusal(Rejection::NotLeader { leader }, slot);
         connection.spoil();
         connection.say(reply);
         return;

@@ -12,9 +12,9 @@ use super::step::Step;
 use super::tickets::Stub;
 use crate::command::{Command, Refusal};
 use crate::machine::draft::Draft;
-use crate::node::{Node, NotNow, Role};
+use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
-use crate::store::{self, FOUNDING, Moment, View};
+use crate::store::{self, FOUNDING, ReadLevel, View};
 
 /// How far the newest entry's clock may be behind the time of the log for TTL and PTTL to be answered by it, in milliseconds.
 const CLOCK_LAG_MS_MAX: u64 = 10;
@@ -42,12 +42,12 @@ pub fn evaluate(
 pub fn refuse_or_wait(
     context: &mut Context<'_>,
     connection: &mut Connection,
-    (why, slot): (Option<NotNow>, u16),
+    (why, slot): (Option<Rejection>, u16),
     request: Vec<Bytes>,
 ) {
     match why {
         None => {}
-        Some(NotNow::MakesRoom) => {
+        Some(Rejection::MakesRoom) => {
             connection.parked = Some(request);
             connection.waits_for_room = true;
         }
@@ -61,7 +61,7 @@ pub fn attempt(
     connection: &mut Connection,
     slot: u16,
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
-) -> store::Result<Option<NotNow>> {
+) -> store::Result<Option<Rejection>> {
     if connection.slots.has_reads() {
         for number in connection.slots.reads() {
             evaluate_read(context, connection, number)?;
@@ -82,7 +82,7 @@ fn on_newest(
     context: &mut Context<'_>,
     (ticket, user): (u64, &Bytes),
     run: impl FnOnce(&mut Draft<'_>) -> Result<Reply, Reply>,
-) -> store::Result<Result<Reply, NotNow>> {
+) -> store::Result<Result<Reply, Rejection>> {
     let memory = &context.shared.memory;
     let (step, performance) = (&mut context.shared.step, &mut context.shared.performance);
     context.node.evaluate(ticket, |draft| {
@@ -157,7 +157,7 @@ pub fn read(
 fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
     matches!(command.name, "ttl" | "pttl")
         && context.leads()
-        && context.node.store().clock_ms(Moment::Newest) + CLOCK_LAG_MS_MAX < context.node.now_ms()
+        && context.node.store().clock_ms(ReadLevel::Newest) + CLOCK_LAG_MS_MAX < context.node.now_ms()
 }
 
 /// Does a read of a user on what is applied, and counts it as `count` does.
@@ -169,8 +169,8 @@ pub fn read_applied(
 ) -> Reply {
     let Ok(command) = lookup(request) else { return Reply::Null };
     let store = node.store();
-    let view = View::new(store, Moment::Applied);
-    let mut draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
+    let view = View::new(store, ReadLevel::Applied);
+    let mut draft = Draft::new(&view, store.clock_ms(ReadLevel::Applied), store.applied());
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
     count(&mut shared.step, &draft);

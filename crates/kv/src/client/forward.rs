@@ -14,7 +14,7 @@ use super::hash_slot;
 use super::once;
 use super::slots::State;
 use crate::command::{Access, Command};
-use crate::node::{NotNow, Role};
+use crate::node::{Rejection, Role};
 use crate::resp::{Protocol, Reply};
 use crate::wire::{Asked, FORWARD_BYTES_MAX, Forward};
 
@@ -33,7 +33,7 @@ pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
     let Some(to) = context.shared.forwards.to else { return false };
     let status = context.node.status();
     // What was passed on once stays where it is, whoever leads.
-    connection.guest.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
+    connection.proxied.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
 }
 
 /// Whether a request must wait until those before it are answered, or until there is room for it.
@@ -108,7 +108,7 @@ fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
         let leader = context.node.status().leader;
-        connection.say(context.shared.refusal(NotNow::NotLeader { leader }, slot));
+        connection.say(context.shared.refusal(Rejection::NotLeader { leader }, slot));
         return;
     }
     connection.is_asking = matter.holds();

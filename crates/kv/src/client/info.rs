@@ -10,7 +10,7 @@ use super::greeting::REDIS_VERSION;
 use crate::machine::draft::Draft;
 use crate::node::Role;
 use crate::resp::Reply;
-use crate::store::{Moment, View};
+use crate::store::{ReadLevel, View};
 
 const SECTIONS: [&str; 11] = [
     "server",
@@ -145,8 +145,9 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             if store.is_partial() {
                 return Vec::new();
             }
-            let view = View::new(store, Moment::Applied);
-            let count = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied()).count().unwrap_or_default();
+            let view = View::new(store, ReadLevel::Applied);
+            let count =
+                Draft::new(&view, store.clock_ms(ReadLevel::Applied), store.applied()).count().unwrap_or_default();
             if count == 0 { Vec::new() } else { vec![line("db0", &format!("keys={count},expires=0,avg_ttl=0"))] }
         }
     }

@@ -62,7 +62,7 @@ impl Notices {
 mod tests {
     use super::{NOTICES_MAX, Notice, Notices};
 
-    /// Hazard: strangers fill the memory, or the log, with what is said of them.
+    /// Hazard: unauthenticated connections fill the memory, or the log, with what is said of them.
     #[test]
     fn notices_beyond_the_bound_are_counted() {
         let mut notices = Notices::default();

@@ -48,9 +48,9 @@ impl Clients {
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
                     watched.enter(term);
                     keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
-                    connection.slots.set(place, State::Said(reply));
+                    connection.slots.set(place, State::PeerFrame(reply));
                 }
-                _ => connection.slots.set(place, State::Said(reply)),
+                _ => connection.slots.set(place, State::PeerFrame(reply)),
             }
             self.answered(&mut connection);
         }
@@ -76,7 +76,7 @@ impl Clients {
                 };
                 connection.is_asking &= !under_way.matter.holds();
                 connection.watched.is_lost |= matches!(under_way.matter, Matter::Watch(_));
-                connection.slots.set(under_way.place, State::Said(reply));
+                connection.slots.set(under_way.place, State::PeerFrame(reply));
                 self.answered(&mut connection);
             }
             self.table.put(connection);

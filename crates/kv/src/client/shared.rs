@@ -13,7 +13,7 @@ use super::statistics::Statistics;
 use super::step::Step;
 use crate::acl::Acl;
 use crate::machine::memory::Memory;
-use crate::node::{Node, NotNow, Role};
+use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
 use crate::wire::Forwarded;
 
@@ -85,24 +85,24 @@ impl Shared {
     }
 
     /// The answer to a request that was not taken, about keys in a hash slot.
-    pub fn refusal(&mut self, why: NotNow, slot: u16) -> Reply {
+    pub fn refusal(&mut self, why: Rejection, slot: u16) -> Reply {
         match why {
-            NotNow::NotLeader { leader } => self.elsewhere(leader, slot),
-            NotNow::Full => {
+            Rejection::NotLeader { leader } => self.elsewhere(leader, slot),
+            Rejection::Full => {
                 self.statistics.full += 1;
                 Reply::Error("OOM command not allowed: the leader has no room for it".to_owned())
             }
-            NotNow::Busy => {
+            Rejection::Busy => {
                 self.statistics.busy += 1;
                 Reply::Error(
                     "BUSY too many commands are under way, or the leader is being changed: try again".to_owned(),
                 )
             }
-            NotNow::MakesRoom => {
+            Rejection::MakesRoom => {
                 self.statistics.busy += 1;
                 Reply::Error("BUSY the leader makes room for it: try again".to_owned())
             }
-            NotNow::TooLarge => Reply::error("the command changes more than fits one entry of the log"),
+            Rejection::TooLarge => Reply::error("the command changes more than fits one entry of the log"),
         }
     }
 

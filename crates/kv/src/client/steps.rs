@@ -1,4 +1,4 @@
-//! Work in steps: what is done for clients between two turns of the reactor is counted and bounded, so that letters, ticks and other clients
+//! Work in steps: what is done for clients between two turns of the reactor is counted and bounded, so that messages, ticks and other clients
 //! get their turn, whatever one client asks.
 //!
 //! A place is a key that is looked at; bytes of values and steps of patterns count as places by the time that they take. Reads that may be
@@ -10,9 +10,9 @@ use super::connection::Connection;
 use super::slots::State;
 use crate::command::Listing;
 use crate::machine::draft::Draft;
-use crate::node::{Fate, Node};
+use crate::node::{Node, Outcome};
 use crate::resp::Reply;
-use crate::store::{Moment, View};
+use crate::store::{ReadLevel, View};
 
 impl Clients {
     /// Another step begins: the reactor has looked at what has come.
@@ -36,8 +36,8 @@ impl Clients {
             && let Some((token, number)) = self.batches.next_due()
         {
             // A store that was emptied since has nothing to read.
-            let fate = if node.store().is_partial() { Fate::Unavailable } else { Fate::Readable };
-            self.read(token, number, fate, node);
+            let outcome = if node.store().is_partial() { Outcome::Unavailable } else { Outcome::Readable };
+            self.read(token, number, outcome, node);
         }
     }
 
@@ -53,8 +53,8 @@ impl Clients {
             Err(refusal) => return Some(refusal.into_reply()),
         };
         let store = node.store();
-        let view = View::new(store, Moment::Applied);
-        let draft = Draft::new(&view, store.clock_ms(Moment::Applied), store.applied());
+        let view = View::new(store, ReadLevel::Applied);
+        let draft = Draft::new(&view, store.clock_ms(ReadLevel::Applied), store.applied());
         let outcome = listing.step(&draft, self.shared.step.left_for_reads());
         self.shared.step.add_read(&draft);
         match outcome {

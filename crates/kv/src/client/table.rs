@@ -1,7 +1,7 @@
 //! All connections, by token. Those of requests that other replicas have passed on have places here, and are no clients.
 
-use super::begun::Guest;
 use super::connection::{Connection, Peer};
+use super::connection_state::ProxiedRequest;
 use super::tickets::TOKENS_MAX;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Table {
     /// Id of the last connection.
     last_id: u64,
     count: usize,
-    guests: usize,
+    proxied_count: usize,
 }
 
 impl Table {
@@ -39,13 +39,13 @@ impl Table {
     }
 
     /// Adds one for what another replica has passed on, if there are not as many as clients may be.
-    pub fn open_guest(&mut self, guest: Guest, peer: Peer, now_us: u64) -> Option<u32> {
-        if self.guests >= TOKENS_MAX {
+    pub fn open_proxied(&mut self, proxied: ProxiedRequest, peer: Peer, now_us: u64) -> Option<u32> {
+        if self.proxied_count >= TOKENS_MAX {
             return None;
         }
-        self.guests += 1;
+        self.proxied_count += 1;
         let token = self.fill(0, peer, now_us);
-        self.get_mut(token)?.guest = Some(guest);
+        self.get_mut(token)?.proxied = Some(proxied);
         Some(token)
     }
 
@@ -64,7 +64,7 @@ impl Table {
         let Some(place) = self.places.get_mut(token as usize) else { return };
         if let Some(connection) = place.connection.take() {
             place.first = connection.slots.next();
-            *if connection.guest.is_some() { &mut self.guests } else { &mut self.count } -= 1;
+            *if connection.proxied.is_some() { &mut self.proxied_count } else { &mut self.count } -= 1;
             self.free.push(token);
         }
     }
@@ -92,12 +92,12 @@ impl Table {
 
     /// All clients that are not taken out.
     pub fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.places.iter().filter_map(|place| place.connection.as_deref()).filter(|one| one.guest.is_none())
+        self.places.iter().filter_map(|place| place.connection.as_deref()).filter(|one| one.proxied.is_none())
     }
 
     /// All clients that are not taken out.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
-        self.places.iter_mut().filter_map(|place| place.connection.as_deref_mut()).filter(|one| one.guest.is_none())
+        self.places.iter_mut().filter_map(|place| place.connection.as_deref_mut()).filter(|one| one.proxied.is_none())
     }
 }
 

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 
 use super::answers;
-use super::begun::{Transaction, Watched};
 use super::connection::Connection;
+use super::connection_state::{Transaction, Watched};
 use super::context::Context;
 use super::evaluate::{attempt, evaluate, refuse_or_wait, run_on, slot_of};
 use super::forward;

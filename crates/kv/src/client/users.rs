@@ -8,7 +8,7 @@ use super::evaluate::{attempt, refuse_or_wait};
 use super::lookup::{lookup, too_many};
 use crate::acl::{self, CATEGORIES, Denied, Found, RULES_BYTES_MAX, USERS_MAX, User};
 use crate::command::{self, Refusal, help, integer};
-use crate::node::NotNow;
+use crate::node::Rejection;
 use crate::resp::Reply;
 use crate::store;
 
@@ -33,7 +33,7 @@ pub fn change(
     Ok(())
 }
 
-fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<Option<NotNow>> {
+fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<Option<Rejection>> {
     let (name, rules) = (&request[2], &request[3..]);
     let refusal = if name.is_empty() || acl::has_spaces(name) {
         Some("Usernames can't contain spaces or null characters".to_owned())
@@ -88,7 +88,11 @@ fn set(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]
     })
 }
 
-fn delete(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> store::Result<Option<NotNow>> {
+fn delete(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    request: &[Bytes],
+) -> store::Result<Option<Rejection>> {
     let names = &request[2..];
     if names.iter().any(|name| &name[..] == b"default") {
         connection.say(Reply::error("The 'default' user cannot be removed"));

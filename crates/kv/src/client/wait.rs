@@ -5,12 +5,12 @@
 
 use bytes::Bytes;
 
-use super::begun::Wait;
 use super::connection::Connection;
+use super::connection_state::Wait;
 use super::context::Context;
 use super::shared::Shared;
 use crate::command::integer;
-use crate::node::{Holders, Node, NotNow};
+use crate::node::{Holders, Node, Rejection};
 use crate::resp::Reply;
 
 /// WAIT others ms, WAITAOF here others ms.
@@ -37,10 +37,10 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
         return Err(Reply::error("value is out of range, must be between 0 and 1"));
     }
     let others = usize::try_from(others).unwrap_or_default();
-    let at = connection.guest.as_ref().map_or(context.node.id(), |guest| guest.replica);
+    let at = connection.proxied.as_ref().map_or(context.node.id(), |proxied| proxied.replica);
     let Some(holders) = context.node.holders(connection.newest, at) else {
         let leader = context.node.status().leader;
-        return Err(context.shared.refusal(NotNow::NotLeader { leader }, 0));
+        return Err(context.shared.refusal(Rejection::NotLeader { leader }, 0));
     };
     if others > holders.members {
         let members = holders.members;

@@ -1,4 +1,4 @@
-//! Fields out of bytes and into bytes: little-endian numbers, and byte strings behind their length. What is read is a stranger's: a
+//! Fields out of bytes and into bytes: little-endian numbers, and byte strings behind their length. Bytes that are read are untrusted: a
 //! length is believed only as far as bytes follow.
 
 use std::fmt;

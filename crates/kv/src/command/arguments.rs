@@ -17,7 +17,7 @@ impl<'a> Arguments<'a> {
         Self { command, rest }
     }
 
-    /// The command's name, in small letters.
+    /// The command's name, in small messages.
     pub fn command(&self) -> &'static str {
         self.command
     }

@@ -38,7 +38,7 @@ pub(super) const KEYS_AND_VALUES: Places = Places { first: 1, last: -1, step: 2 
 /// A command.
 #[derive(Debug)]
 pub struct Command {
-    /// Its name, in small letters.
+    /// Its name, in small messages.
     pub name: &'static str,
     /// Number of arguments, the command included; of the least if negative.
     pub arity: i64,

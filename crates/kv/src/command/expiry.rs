@@ -176,7 +176,7 @@ mod tests {
         let mut table = Table::at(1_000_000);
         for command in ["EXPIRE k 0", "EXPIRE k -1", "PEXPIRE k -5", "EXPIREAT k 1000", "PEXPIREAT k 1"] {
             table.replies(&[("SET k v EX 5", "+OK"), (command, ":1"), ("GET k", "$-1")]);
-            assert_eq!(table.shelf.deadlines(), [], "{command}");
+            assert_eq!(table.source.deadlines(), [], "{command}");
         }
     }
 

@@ -139,7 +139,7 @@ mod tests {
             ("RENAME c d", "+OK"),
             ("PTTL d", ":-1"),
         ]);
-        assert_eq!(table.shelf.deadlines(), []);
+        assert_eq!(table.source.deadlines(), []);
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
             let mut listing = Listing::begin(&["KEYS", "*[05]"].map(Bytes::from)).expect("a pattern");
             let mut steps = 0;
             let reply = loop {
-                let draft = Draft::new(&table.shelf, table.now_ms, 1_000);
+                let draft = Draft::new(&table.source, table.now_ms, 1_000);
                 steps += 1;
                 let reply = listing.step(&draft, places).expect("keys");
                 assert!(draft.places() <= places + 2, "{} places in a step of {places}", draft.places());

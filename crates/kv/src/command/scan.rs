@@ -182,7 +182,7 @@ mod tests {
         let (mut cursor, mut pages, mut found) = ("0".to_owned(), 0, Vec::new());
         loop {
             let request = ["SCAN", &cursor, "COUNT", "100"].map(|word| Bytes::copy_from_slice(word.as_bytes()));
-            let mut draft = Draft::new(&table.shelf, table.now_ms, 1);
+            let mut draft = Draft::new(&table.source, table.now_ms, 1);
             draft.remember(&table.memory, &Bytes::new());
             let Ok(Reply::Array(page)) = find(b"scan").expect("SCAN").run(&request, &mut draft) else {
                 panic!("no page")

@@ -348,7 +348,7 @@ mod tests {
         ]);
         table.now_ms += 3;
         table.replies(&[("GET l", "$-1"), ("SET l v NX", "+OK"), ("TTL l", ":-1")]);
-        assert_eq!(table.shelf.deadlines(), []);
+        assert_eq!(table.source.deadlines(), []);
     }
 
     #[test]
@@ -427,6 +427,6 @@ mod tests {
             ("GET lock", "$1 b"),
         ]);
         table.replies(&[("SET lock ''", "+OK"), ("DELIFEQ lock ''", ":1"), ("DBSIZE", ":0")]);
-        assert_eq!(table.shelf.deadlines(), []);
+        assert_eq!(table.source.deadlines(), []);
     }
 }

@@ -15,7 +15,7 @@ use super::head::{Front, HEAD_BYTES_MAX, Head};
 use super::key;
 use super::memory::Memory;
 use crate::codec::Torn;
-use crate::entry::{Change, Deed};
+use crate::entry::{Change, WriteBatch};
 
 /// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
 pub const PLACES_MAX: usize = 32_768;
@@ -158,9 +158,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Turns the draft into the content of an entry. It may change nothing.
-    pub fn into_deed(self) -> Deed {
+    pub fn into_batch(self) -> WriteBatch {
         let changes = self.changes.into_iter().map(|(key, value)| Change { key: key.into(), value });
-        Deed { clock_ms: self.now_ms, changes: changes.collect() }
+        WriteBatch { clock_ms: self.now_ms, changes: changes.collect() }
     }
 
     /// Whether nothing is changed.
@@ -524,12 +524,12 @@ pub(crate) mod tests {
 
     /// Versions in DRAM.
     #[derive(Default)]
-    pub struct Shelf(BTreeMap<Vec<u8>, Bytes>);
+    pub struct MemorySource(BTreeMap<Vec<u8>, Bytes>);
 
-    impl Shelf {
+    impl MemorySource {
         /// Does what a draft has become.
-        pub fn apply(&mut self, deed: crate::entry::Deed) {
-            for change in deed.changes {
+        pub fn apply(&mut self, batch: crate::entry::WriteBatch) {
+            for change in batch.changes {
                 match change.value {
                     Some(value) => self.0.insert(change.key.to_vec(), value),
                     None => self.0.remove(&change.key[..]),
@@ -544,7 +544,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Source for Shelf {
+    impl Source for MemorySource {
         fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
             Ok(self.0.get(place).cloned())
         }
@@ -577,14 +577,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_draft_lies_over_what_was_before() {
-        let mut shelf = Shelf::default();
-        let mut before = Draft::new(&shelf, 100, 1);
+        let mut source = MemorySource::default();
+        let mut before = Draft::new(&source, 100, 1);
         for key in ["a", "b", "d", "e"] {
             before.put(key.as_bytes(), Bytes::from_static(b"old"), None).expect("put");
         }
-        let deed = before.into_deed();
-        shelf.apply(deed);
-        let mut draft = Draft::new(&shelf, 100, 2);
+        let batch = before.into_batch();
+        source.apply(batch);
+        let mut draft = Draft::new(&source, 100, 2);
         draft.put(b"c", Bytes::from_static(b"new"), None).expect("put");
         draft.put(b"b", Bytes::from_static(b"new"), None).expect("put");
         draft.put(b"f", Bytes::from_static(b"new"), None).expect("put");
@@ -599,32 +599,32 @@ pub(crate) mod tests {
 
     #[test]
     fn a_key_ends_and_leaves_no_note() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 100, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 100, 1);
         draft.put(b"k", Bytes::from_static(b"v"), Some(200)).expect("put");
         draft.put(b"l", Bytes::from_static(b"v"), Some(300)).expect("put");
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        assert_eq!(shelf.deadlines(), [(200, b"k".to_vec()), (300, b"l".to_vec())]);
-        let mut later = Draft::new(&shelf, 200, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        assert_eq!(source.deadlines(), [(200, b"k".to_vec()), (300, b"l".to_vec())]);
+        let mut later = Draft::new(&source, 200, 2);
         assert_eq!(later.head(b"k"), Ok(None));
         assert_eq!(keys(&later, b"", Bound::Unbounded, 9), ["l"]);
         assert_eq!(later.delete(b"k"), Ok(false), "it has ended, and is cleared away");
         later.put(b"l", Bytes::from_static(b"w"), None).expect("put");
-        let deed = later.into_deed();
-        shelf.apply(deed);
-        assert_eq!(shelf.deadlines(), []);
-        assert_eq!(shelf.get(&key::head(0, b"k")), Ok(None));
+        let batch = later.into_batch();
+        source.apply(batch);
+        assert_eq!(source.deadlines(), []);
+        assert_eq!(source.get(&key::head(0, b"k")), Ok(None));
     }
 
     #[test]
     fn what_fails_leaves_the_draft_as_it_was() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 100, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 100, 1);
         draft.put(b"old", Bytes::new(), Some(200)).expect("put");
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let mut draft = Draft::new(&shelf, 100, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let mut draft = Draft::new(&source, 100, 2);
         draft.put(b"mine", Bytes::from_static(b"1"), None).expect("put");
         let failed: Result<(), ()> = draft.attempt(|draft| {
             draft.put(b"mine", Bytes::from_static(b"2"), Some(300)).expect("put");
@@ -643,21 +643,21 @@ pub(crate) mod tests {
 
     #[test]
     fn all_keys_go_at_once_and_new_ones_come_behind() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 100, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 100, 1);
         draft.put(b"old", Bytes::new(), Some(200)).expect("put");
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let mut draft = Draft::new(&shelf, 100, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let mut draft = Draft::new(&source, 100, 2);
         draft.put(b"mine", Bytes::new(), Some(200)).expect("put");
         draft.clear().expect("cleared");
         assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), [""; 0]);
         draft.put(b"new", Bytes::new(), None).expect("put");
         assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["new"]);
-        let deed = draft.into_deed();
-        assert_eq!(deed.changes.len(), 3, "the generation, the number of keys, the new key");
-        shelf.apply(deed);
-        let draft = Draft::new(&shelf, 100, 3);
+        let batch = draft.into_batch();
+        assert_eq!(batch.changes.len(), 3, "the generation, the number of keys, the new key");
+        source.apply(batch);
+        let draft = Draft::new(&source, 100, 3);
         assert_eq!(keys(&draft, b"", Bound::Unbounded, 9), ["new"]);
         assert_eq!(draft.head(b"old"), Ok(None));
     }

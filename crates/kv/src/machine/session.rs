@@ -164,21 +164,21 @@ fn make_room(draft: &mut Draft<'_>) -> Result<(), Unreadable> {
 #[cfg(test)]
 mod tests {
     use super::{Bytes, Draft, Known, hash, known, note};
-    use crate::machine::draft::tests::Shelf;
+    use crate::machine::draft::tests::MemorySource;
 
     #[test]
     fn a_request_is_known_once_it_is_done() {
-        let mut shelf = Shelf::default();
+        let mut source = MemorySource::default();
         for (at, number, reply) in [(1, 1, 10), (2, 5, 2000)] {
-            let mut draft = Draft::new(&shelf, at, at);
+            let mut draft = Draft::new(&source, at, at);
             assert_eq!(known(&draft, (b"me", b"id"), number, 7), Ok(Known::New));
             note(&mut draft, (b"me", b"id"), (number, 7), Bytes::from(vec![b'x'; reply])).expect("noted");
             let expected = if reply > 1024 { None } else { Some(Bytes::from(vec![b'x'; reply])) };
             assert_eq!(known(&draft, (b"me", b"id"), number, 7), Ok(Known::Done(expected)));
-            let deed = draft.into_deed();
-            shelf.apply(deed);
+            let batch = draft.into_batch();
+            source.apply(batch);
         }
-        let draft = Draft::new(&shelf, 3, 3);
+        let draft = Draft::new(&source, 3, 3);
         assert_eq!(known(&draft, (b"me", b"id"), 1, 7), Ok(Known::Past(5)));
         assert_eq!(known(&draft, (b"me", b"id"), 6, 7), Ok(Known::New));
         assert_eq!(known(&draft, (b"me", b"other"), 2, 7), Ok(Known::Forgotten));
@@ -187,12 +187,12 @@ mod tests {
     /// Hazard: whoever guesses the id and the number of another's request reads its reply, whatever rights they have.
     #[test]
     fn nobody_is_told_what_was_answered_to_another() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 1, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 1, 1);
         note(&mut draft, (b"ab", b"c"), (1, 7), Bytes::from_static(b"secret")).expect("noted");
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let draft = Draft::new(&shelf, 2, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let draft = Draft::new(&source, 2, 2);
         for (user, id) in [("eve", "c"), ("a", "bc"), ("abc", ""), ("", "abc")] {
             assert_eq!(known(&draft, (user.as_bytes(), id.as_bytes()), 1, 7), Ok(Known::New), "{user} {id}");
         }
@@ -204,15 +204,15 @@ mod tests {
     fn another_request_of_the_same_number_is_told_from_it() {
         let requests = [&["SET", "k", "v"][..], &["SET", "k", "w"], &["SET", "kv"], &["GET", "k", "v"]];
         let hashes = requests.map(|words| hash(&words.iter().copied().map(Bytes::from).collect::<Vec<_>>()));
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 1, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 1, 1);
         note(&mut draft, (b"me", b"id"), (1, hashes[0]), Bytes::new()).expect("noted");
         // A session of an earlier program.
         let old = [&1_u64.to_le_bytes()[..], &1_u64.to_le_bytes(), &[1], b"reply"].concat();
         draft.change(super::place(&super::whole(b"me", b"old")), Some(old.into()));
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let draft = Draft::new(&shelf, 2, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let draft = Draft::new(&source, 2, 2);
         assert_eq!(known(&draft, (b"me", b"id"), 1, hashes[0]), Ok(Known::Done(Some(Bytes::new()))));
         for other in &hashes[1..] {
             assert_eq!(known(&draft, (b"me", b"id"), 1, *other), Ok(Known::Other));
@@ -223,13 +223,13 @@ mod tests {
     /// Hazard: a program that does not know what a newer one has noted does a request again.
     #[test]
     fn a_session_of_a_newer_program_is_answered_with_an_error() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 1, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 1, 1);
         let newer = [&1_u64.to_le_bytes()[..], &1_u64.to_le_bytes(), &[4], b"reply"].concat();
         draft.change(super::place(&super::whole(b"me", b"id")), Some(newer.into()));
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let mut draft = Draft::new(&shelf, 2, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let mut draft = Draft::new(&source, 2, 2);
         for number in [1, 2] {
             let refused = known(&draft, (b"me", b"id"), number, 7).expect_err("it cannot be read");
             assert!(refused.0.contains("a newer perdura-kv"), "{refused:?}");
@@ -240,13 +240,13 @@ mod tests {
 
     #[test]
     fn the_oldest_session_makes_room() {
-        let mut shelf = Shelf::default();
-        let mut draft = Draft::new(&shelf, 1, 1);
+        let mut source = MemorySource::default();
+        let mut draft = Draft::new(&source, 1, 1);
         note(&mut draft, (b"me", b"old"), (1, 7), Bytes::new()).expect("noted");
         draft.change(super::COUNT.to_vec(), Some(Bytes::copy_from_slice(&super::SESSIONS_MAX.to_be_bytes())));
-        let deed = draft.into_deed();
-        shelf.apply(deed);
-        let mut draft = Draft::new(&shelf, 2, 2);
+        let batch = draft.into_batch();
+        source.apply(batch);
+        let mut draft = Draft::new(&source, 2, 2);
         note(&mut draft, (b"me", b"new"), (1, 7), Bytes::new()).expect("noted");
         assert_eq!(known(&draft, (b"me", b"old"), 2, 7), Ok(Known::Forgotten));
         assert_eq!(known(&draft, (b"me", b"new"), 1, 7), Ok(Known::Done(Some(Bytes::new()))));

@@ -82,10 +82,10 @@ mod tests {
     use crate::command::tests::Table;
 
     fn sweeps(table: &mut Table) -> u64 {
-        let mut draft = Draft::new(&table.shelf, table.now_ms, 1_000);
+        let mut draft = Draft::new(&table.source, table.now_ms, 1_000);
         let count = sweep(&mut draft).expect("swept");
-        let deed = draft.into_deed();
-        table.shelf.apply(deed);
+        let batch = draft.into_batch();
+        table.source.apply(batch);
         count
     }
 
@@ -93,17 +93,17 @@ mod tests {
     fn what_is_not_seen_is_cleared_away() {
         let mut table = Table::at(1_000);
         table.replies(&[("SET a 1 PX 5", "+OK"), ("SET b 1 PX 9", "+OK"), ("SET c 1", "+OK"), ("DBSIZE", ":3")]);
-        let draft = Draft::new(&table.shelf, 1_000, 9);
+        let draft = Draft::new(&table.source, 1_000, 9);
         assert_eq!((first_deadline(&draft), has_old_generation(&draft)), (Ok(Some(1_005)), Ok(false)));
         assert_eq!(sweeps(&mut table), 0);
         table.now_ms += 5;
         table.replies(&[("DBSIZE", ":3"), ("GET a", "$-1")]);
         assert_eq!(sweeps(&mut table), 1);
         table.replies(&[("DBSIZE", ":2"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0"), ("SET d 1", "+OK")]);
-        assert_eq!(has_old_generation(&Draft::new(&table.shelf, 1_005, 9)), Ok(true));
+        assert_eq!(has_old_generation(&Draft::new(&table.source, 1_005, 9)), Ok(true));
         table.now_ms += 10;
         assert_eq!(sweeps(&mut table), 0);
-        let draft = Draft::new(&table.shelf, 1_015, 9);
+        let draft = Draft::new(&table.source, 1_015, 9);
         assert_eq!((first_deadline(&draft), has_old_generation(&draft)), (Ok(None), Ok(false)));
         table.replies(&[("DBSIZE", ":1"), ("KEYS *", "*1 $1 d")]);
     }
@@ -118,9 +118,9 @@ mod tests {
             ("FLUSHALL", "+OK"),
             ("SET a 2 EX 9", "+OK"),
         ]);
-        assert_eq!(table.shelf.deadlines().len(), 2);
+        assert_eq!(table.source.deadlines().len(), 2);
         sweeps(&mut table);
-        assert_eq!(table.shelf.deadlines(), [(10_000, b"a".to_vec())]);
-        assert_eq!(has_old_generation(&Draft::new(&table.shelf, 1_000, 9)), Ok(false));
+        assert_eq!(table.source.deadlines(), [(10_000, b"a".to_vec())]);
+        assert_eq!(has_old_generation(&Draft::new(&table.source, 1_000, 9)), Ok(false));
     }
 }

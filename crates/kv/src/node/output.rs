@@ -2,7 +2,7 @@
 
 use raft::eraftpb::{Message, MessageType};
 
-use crate::wire::Letter;
+use crate::wire::PeerMessage;
 
 /// Most entries of a message that others are added to.
 const ENTRIES_MERGED_MAX: usize = 256;
@@ -11,7 +11,7 @@ const BYTES_MERGED_MAX: usize = 256 << 10;
 
 /// Outcome of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Outcome {
     /// The entry is applied here, and on the media of a quorum.
     Applied,
     /// The applied state can be read now.
@@ -30,12 +30,12 @@ pub struct Done {
     /// The ticket, as it was given.
     pub ticket: u64,
     /// Its outcome.
-    pub fate: Fate,
+    pub outcome: Outcome,
 }
 
 /// Why a request was not taken. It has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotNow {
+pub enum Rejection {
     /// Ask the leader, if it is not 0.
     NotLeader {
         /// The leader's id.
@@ -100,7 +100,7 @@ pub struct Holders {
 #[derive(Debug, Default)]
 pub struct Output {
     /// To other replicas, in order.
-    pub letters: Vec<Letter>,
+    pub messages: Vec<PeerMessage>,
     /// Tickets that are done.
     pub done: Vec<Done>,
 }
@@ -108,15 +108,15 @@ pub struct Output {
 impl Output {
     /// Adds a message. Entries that follow those of the last message to the same replica are added to it.
     pub(super) fn send(&mut self, message: Message) {
-        let last = self.letters.iter_mut().rev().find(|letter| letter.to() == message.to);
-        if let Some(Letter::Raft(last)) = last
+        let last = self.messages.iter_mut().rev().find(|queued| queued.to() == message.to);
+        if let Some(PeerMessage::Raft(last)) = last
             && follows(last, &message)
         {
             last.entries.extend(message.entries);
             last.commit = last.commit.max(message.commit);
             return;
         }
-        self.letters.push(Letter::Raft(message));
+        self.messages.push(PeerMessage::Raft(message));
     }
 }
 
@@ -132,7 +132,7 @@ fn follows(last: &Message, message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Letter, Message, MessageType, Output};
+    use super::{Message, MessageType, Output, PeerMessage};
     use raft::eraftpb::Entry;
 
     fn append(to: u64, index: u64, count: u64) -> Message {
@@ -157,8 +157,8 @@ mod tests {
         for message in [append(2, 5, 1), append(3, 5, 1), append(2, 6, 2), append(2, 8, 0), append(2, 9, 1)] {
             output.send(message);
         }
-        let found = output.letters.iter().map(|letter| match letter {
-            Letter::Raft(message) => (message.to, message.index, message.entries.len(), message.commit),
+        let found = output.messages.iter().map(|message| match message {
+            PeerMessage::Raft(message) => (message.to, message.index, message.entries.len(), message.commit),
             _ => panic!("only Raft's"),
         });
         assert_eq!(found.collect::<Vec<_>>(), [(2, 5, 3, 8), (3, 5, 1, 5), (2, 9, 1, 9)]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::output::{Done, Fate, Output};
+use super::output::{Done, Outcome, Output};
 
 /// Entries that were proposed here, by index: the term, and whom to tell.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl Proposals {
     /// An entry was proposed. One that waited at the index is not in this log any more; another's may bring it back.
     pub(super) fn wait(&mut self, index: u64, term: u64, ticket: u64, output: &mut Output) {
         if let Some((_, ticket)) = self.waiting.insert(index, (term, ticket)) {
-            output.done.push(Done { ticket, fate: Fate::Unknown });
+            output.done.push(Done { ticket, outcome: Outcome::Unknown });
         }
     }
 
@@ -26,12 +26,12 @@ impl Proposals {
             && *entry.key() <= index
         {
             let (at, (proposed, ticket)) = entry.remove_entry();
-            let fate = match (at == index, proposed == term) {
-                (true, true) => Fate::Applied,
-                (true, false) => Fate::Never,
-                (false, _) => Fate::Unknown,
+            let outcome = match (at == index, proposed == term) {
+                (true, true) => Outcome::Applied,
+                (true, false) => Outcome::Never,
+                (false, _) => Outcome::Unknown,
             };
-            output.done.push(Done { ticket, fate });
+            output.done.push(Done { ticket, outcome });
         }
     }
 
@@ -49,7 +49,7 @@ impl Proposals {
         self.waiting.retain(|index, (proposed, ticket)| {
             let stays = *index <= last || *proposed != term;
             if !stays {
-                output.done.push(Done { ticket: *ticket, fate: Fate::Never });
+                output.done.push(Done { ticket: *ticket, outcome: Outcome::Never });
             }
             stays
         });
@@ -58,13 +58,13 @@ impl Proposals {
     /// Nothing will be told of any of them.
     pub(super) fn fail(&mut self, output: &mut Output) {
         let tickets = std::mem::take(&mut self.waiting).into_values();
-        output.done.extend(tickets.map(|(_, ticket)| Done { ticket, fate: Fate::Unknown }));
+        output.done.extend(tickets.map(|(_, ticket)| Done { ticket, outcome: Outcome::Unknown }));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fate, Output, Proposals};
+    use super::{Outcome, Output, Proposals};
 
     #[test]
     fn a_ticket_is_told_what_was_applied_at_its_index() {
@@ -76,9 +76,9 @@ mod tests {
         proposals.applied(6, 3, &mut output);
         proposals.wait(7, 4, 71, &mut output);
         proposals.fail(&mut output);
-        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
-        let unknown = [70, 71, 80].map(|ticket| (ticket, Fate::Unknown));
-        assert_eq!(found, [&[(50, Fate::Applied), (60, Fate::Never)][..], &unknown].concat());
+        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.outcome)).collect();
+        let unknown = [70, 71, 80].map(|ticket| (ticket, Outcome::Unknown));
+        assert_eq!(found, [&[(50, Outcome::Applied), (60, Outcome::Never)][..], &unknown].concat());
     }
 
     /// Hazard: what no other replica can have is said to be so perhaps, or the other way round.
@@ -91,8 +91,11 @@ mod tests {
         }
         proposals.take_back(6, 4, &mut output);
         proposals.fail(&mut output);
-        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.fate)).collect();
-        assert_eq!(found, [(80, Fate::Never), (50, Fate::Unknown), (60, Fate::Unknown), (70, Fate::Unknown)]);
+        let found: Vec<_> = output.done.iter().map(|done| (done.ticket, done.outcome)).collect();
+        assert_eq!(
+            found,
+            [(80, Outcome::Never), (50, Outcome::Unknown), (60, Outcome::Unknown), (70, Outcome::Unknown)]
+        );
     }
 
     #[test]
@@ -104,6 +107,9 @@ mod tests {
         }
         assert!(output.done.is_empty());
         proposals.tick(false, 3, &mut output);
-        assert_eq!(output.done.iter().map(|done| (done.ticket, done.fate)).collect::<Vec<_>>(), [(50, Fate::Unknown)]);
+        assert_eq!(
+            output.done.iter().map(|done| (done.ticket, done.outcome)).collect::<Vec<_>>(),
+            [(50, Outcome::Unknown)]
+        );
     }
 }

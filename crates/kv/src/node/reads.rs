@@ -11,7 +11,7 @@ use perdura_pmem::planted;
 use raft::{RawNode, ReadState, StateRole};
 
 use super::lease::Lease;
-use super::output::{Done, Fate, Output};
+use super::output::{Done, Outcome, Output};
 use crate::store::{Log, Store};
 
 /// Ticks without an answer after which another question is asked.
@@ -19,7 +19,7 @@ const AGAIN_TICKS: usize = 3;
 
 /// Condition of an answer that the leader has made from its newest versions already.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Basis {
+pub(super) struct ReadCondition {
     /// The term in which it was made. Another leader's word is none for it.
     pub(super) led_in: u64,
     /// Index and term of an entry that must be applied besides.
@@ -29,13 +29,13 @@ pub(super) struct Basis {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     ticket: u64,
-    basis: Option<Basis>,
+    condition: Option<ReadCondition>,
     ticks: usize,
 }
 
 impl Waiting {
     fn entry(&self) -> Option<(u64, u64)> {
-        self.basis.and_then(|basis| basis.entry)
+        self.condition.and_then(|condition| condition.entry)
     }
 }
 
@@ -72,13 +72,13 @@ impl Reads {
         }
     }
 
-    pub(super) fn wait(&mut self, ticket: u64, basis: Option<Basis>) {
-        self.new.push(Waiting { ticket, basis, ticks: 0 });
+    pub(super) fn wait(&mut self, ticket: u64, condition: Option<ReadCondition>) {
+        self.new.push(Waiting { ticket, condition, ticks: 0 });
     }
 
     /// A read waits until so much is applied, and nothing else.
-    pub(super) fn wait_for(&mut self, ticket: u64, index: u64, basis: Option<Basis>) {
-        let read = Waiting { ticket, basis, ticks: 0 };
+    pub(super) fn wait_for(&mut self, ticket: u64, index: u64, condition: Option<ReadCondition>) {
+        let read = Waiting { ticket, condition, ticks: 0 };
         let floor = read.entry().map_or(index, |(at, _)| at.max(index));
         self.known.entry(floor).or_default().push(read);
     }
@@ -119,8 +119,8 @@ impl Reads {
         let answered = std::mem::replace(&mut self.asked, later);
         for read in answered.into_values().flat_map(|(_, reads)| reads) {
             // Planted: an answer of a leader that was deposed counts once another has answered.
-            if read.basis.is_some_and(|basis| leads_in != Some(basis.led_in)) && !planted(312) {
-                output.done.push(Done { ticket: read.ticket, fate: Fate::Unavailable });
+            if read.condition.is_some_and(|condition| leads_in != Some(condition.led_in)) && !planted(312) {
+                output.done.push(Done { ticket: read.ticket, outcome: Outcome::Unavailable });
                 continue;
             }
             let floor = read.entry().map_or(0, |(index, _)| index);
@@ -137,8 +137,8 @@ impl Reads {
             && *entry.key() <= store.applied()
         {
             let done = |read: Waiting| {
-                let fate = if read.entry().is_none_or(stands) { Fate::Readable } else { Fate::Unavailable };
-                Done { ticket: read.ticket, fate }
+                let outcome = if read.entry().is_none_or(stands) { Outcome::Readable } else { Outcome::Unavailable };
+                Done { ticket: read.ticket, outcome }
             };
             output.done.extend(entry.remove().into_iter().map(done));
         }
@@ -161,7 +161,9 @@ impl Reads {
             given_up.extend(reads.extract_if(.., |read| read.ticks >= ticks_max));
             !reads.is_empty()
         });
-        output.done.extend(given_up.into_iter().map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
+        output
+            .done
+            .extend(given_up.into_iter().map(|read| Done { ticket: read.ticket, outcome: Outcome::Unavailable }));
         self.renews |= !self.asked.is_empty() && self.idle_ticks >= AGAIN_TICKS;
     }
 
@@ -170,13 +172,13 @@ impl Reads {
         let asked = std::mem::take(&mut self.asked).into_values().flat_map(|(_, reads)| reads);
         let known = std::mem::take(&mut self.known).into_values().flatten();
         let all = asked.chain(std::mem::take(&mut self.new)).chain(known);
-        output.done.extend(all.map(|read| Done { ticket: read.ticket, fate: Fate::Unavailable }));
+        output.done.extend(all.map(|read| Done { ticket: read.ticket, outcome: Outcome::Unavailable }));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fate, Output, Reads};
+    use super::{Outcome, Output, Reads};
 
     /// A leader that is cut off applies nothing more: a read that waited for that waited for ever.
     #[test]
@@ -187,8 +189,8 @@ mod tests {
         assert!(output.done.is_empty());
         reads.tick(10, &mut output);
         assert_eq!(
-            output.done.iter().map(|done| (done.ticket, done.fate)).collect::<Vec<_>>(),
-            [(7, Fate::Unavailable)]
+            output.done.iter().map(|done| (done.ticket, done.outcome)).collect::<Vec<_>>(),
+            [(7, Outcome::Unavailable)]
         );
         assert!(reads.known.is_empty());
     }

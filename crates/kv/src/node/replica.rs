@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use raft::RawNode;
 
-use super::given::Given;
 use super::lease::{Lease, Promise};
 use super::log_time::LogTime;
 use super::output::Output;
 use super::postponed::Postponed;
 use super::proposals::Proposals;
 use super::reads::Reads;
-use super::receiver::{Offer, Receiver};
 use super::settings::Settings;
+use super::snapshot_receiver::{Offer, Receiver};
+use super::snapshot_transfer::SnapshotTransfer;
 use super::stalled::Stalled;
 use super::unpersisted::Unpersisted;
 use crate::store::Log;
@@ -32,7 +32,7 @@ pub struct Node {
     /// An offer of a snapshot whose content cannot be received yet.
     pub(super) postponed: Option<Postponed>,
     /// Snapshots that others fetch, by replica.
-    pub(super) giving: BTreeMap<u64, Given>,
+    pub(super) snapshot_senders: BTreeMap<u64, SnapshotTransfer>,
     pub(super) unpersisted: Unpersisted,
     pub(super) stalled: Option<Stalled>,
     /// An entry of the leader's that another version of the program has made.

@@ -35,10 +35,10 @@ impl Node {
             Part::Receiver(_) => Ok(false),
         };
         let found = has_room(self)?;
-        if found || share != Share::Deletions || self.giving.is_empty() {
+        if found || share != Share::Deletions || self.snapshot_senders.is_empty() {
             return Ok(found);
         }
-        std::mem::take(&mut self.giving).into_keys().for_each(|to| self.let_go(to));
+        std::mem::take(&mut self.snapshot_senders).into_keys().for_each(|to| self.let_go(to));
         has_room(self)
     }
 
@@ -65,7 +65,7 @@ impl Node {
     }
 
     /// Whether a message is left alone because of what had no room: who leads without room for its first entry is of no use.
-    pub(super) fn is_deaf_to(&self, message: &Message) -> bool {
+    pub(super) fn ignores(&self, message: &Message) -> bool {
         self.stalled.is_some_and(|stalled| match message.msg_type {
             MessageType::MsgTimeoutNow => true,
             MessageType::MsgSnapshot => false,

@@ -80,7 +80,7 @@ impl Settings {
     /// Raft over a store.
     pub(super) fn open(&self, store: Box<dyn Store>) -> store::Result<RawNode<Log>> {
         let config = Config {
-            id: store.standing().replica,
+            id: store.persistent_state().replica,
             election_tick: self.election_ticks,
             heartbeat_tick: self.heartbeat_ticks,
             applied: store.applied(),

@@ -16,7 +16,7 @@ pub struct Limits {
 
 impl Limits {
     /// For a client that has not said who it is, where that is asked for.
-    pub const STRANGER: Limits =
+    pub const UNAUTHENTICATED: Limits =
         Limits { arguments_max: 10, argument_bytes_max: 16 << 10, request_bytes_max: 64 << 10 };
     /// For all others: the longest value of a map, and room for the keys of a transaction.
     pub const USUAL: Limits =

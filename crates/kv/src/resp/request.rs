@@ -200,7 +200,7 @@ mod tests {
         let (mut requests, mut found) = (Requests::default(), Vec::new());
         for piece in stream.chunks(cut.max(1)) {
             requests.input().extend_from_slice(piece);
-            while let Some(request) = requests.next(&Limits::STRANGER)? {
+            while let Some(request) = requests.next(&Limits::UNAUTHENTICATED)? {
                 found.push(request);
             }
         }

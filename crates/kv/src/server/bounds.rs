@@ -8,14 +8,14 @@ use bytes::BytesMut;
 use mio::Events;
 use slog::{Discard, Logger, o};
 
-use super::hello::{Hello, Word, put_word};
+use super::handshake::{Handshake, Hello, put_handshake};
 use super::http;
+use super::inbound::{self, Kind, OPERATORS_MAX, UNAUTHENTICATED_MAX, UNKNOWN_MAX};
 use super::pool;
 use super::socket::Listener;
 use super::state::{BROWSERS_MAX, Port, Server, Source};
-use super::visitor::{self, Kind, OPERATORS_MAX, STRANGERS_MAX, UNKNOWN_MAX};
 use crate::config::Config;
-use crate::store::Standing;
+use crate::store::PersistentState;
 
 const CLUSTER: u128 = 7;
 
@@ -34,7 +34,7 @@ impl Crowded {
             directory.path().join("data").display()
         );
         let config = Config::parse(&text).expect("a configuration");
-        drop(pool::create(&config, &Standing::founder(CLUSTER, 1, vec![1, 2, 3]), 1).expect("data"));
+        drop(pool::create(&config, &PersistentState::founder(CLUSTER, 1, vec![1, 2, 3]), 1).expect("data"));
         let server = Server::open(config, Logger::root(Discard, o!())).expect("a server");
         Self { server, _directory: directory }
     }
@@ -57,22 +57,22 @@ impl Crowded {
         stream
     }
 
-    /// A visitor says something, which is heard.
+    /// An inbound connection says something, which is heard.
     fn say(&mut self, stream: &mut TcpStream, key: u64, bytes: &[u8]) {
         stream.write_all(bytes).expect("sent");
         let (mut events, mut has_come) = (Events::with_capacity(64), false);
         while !has_come {
             self.server.poll.poll(&mut events, Some(Duration::from_secs(5))).expect("events");
             assert!(!events.is_empty(), "nothing comes");
-            for event in events.iter().filter(|event| Source::of(event.token()) == (Source::Visitor, key)) {
-                self.server.visitors.get_mut(&key).expect("a visitor").channel.happened(event);
+            for event in events.iter().filter(|event| Source::of(event.token()) == (Source::Inbound, key)) {
+                self.server.inbound.get_mut(&key).expect("a connection").channel.happened(event);
                 has_come |= event.is_readable();
             }
         }
         self.server.hear(key).expect("a store");
     }
 
-    /// Somebody connects to the address for replicas and says something. Returns also the key of the visitor.
+    /// Somebody connects to the address for replicas and says something. Returns also the key of the connection.
     fn visit(&mut self, bytes: &[u8]) -> (TcpStream, u64) {
         let mut stream = self.connect(Port::Peer);
         let key = self.server.next_key;
@@ -84,12 +84,12 @@ impl Crowded {
     fn greet(&mut self, replica: u64) -> (TcpStream, u64) {
         let mut out = BytesMut::new();
         let cluster = if replica == 0 { 0 } else { CLUSTER };
-        put_word(&Word::Hello(Hello { cluster, replica, start: replica, ..Hello::default() }), &mut out);
+        put_handshake(&Handshake::Hello(Hello { cluster, replica, start: replica, ..Hello::default() }), &mut out);
         self.visit(&out)
     }
 
     fn count(&self, is_it: impl Fn(&Kind) -> bool) -> usize {
-        self.server.visitors.values().filter(|visitor| is_it(&visitor.kind)).count()
+        self.server.inbound.values().filter(|connection| is_it(&connection.kind)).count()
     }
 
     fn has(&self, id: u64) -> bool {
@@ -97,14 +97,14 @@ impl Crowded {
     }
 }
 
-/// Hazard: strangers, operators or replicas that nobody knows take all connections that there may be, and the members find no way in: there
+/// Hazard: unauthenticated connections, operators or replicas that nobody knows take all connections that there may be, and the members find no way in: there
 /// is no leader any more, or never one.
 #[test]
-fn a_crowd_at_the_address_for_replicas_keeps_no_member_out() {
+fn many_connections_at_the_address_for_replicas_keep_no_member_out() {
     let mut crowded = Crowded::new();
     let (_second, _) = crowded.greet(2);
-    let mut silent: Vec<TcpStream> = (0..STRANGERS_MAX + 20).map(|_| crowded.connect(Port::Peer)).collect();
-    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Stranger)), STRANGERS_MAX);
+    let mut silent: Vec<TcpStream> = (0..UNAUTHENTICATED_MAX + 20).map(|_| crowded.connect(Port::Peer)).collect();
+    assert_eq!(crowded.count(|kind| matches!(kind, Kind::Unauthenticated)), UNAUTHENTICATED_MAX);
     // The oldest has gone, the newest has not.
     assert_eq!(silent[0].read(&mut [0; 1]).expect("the end"), 0);
     silent.last_mut().expect("some").set_nonblocking(true).expect("a socket");
@@ -128,27 +128,27 @@ fn who_has_not_said_who_it_is_goes_in_time_whatever_it_sends() {
     let mut crowded = Crowded::new();
     let (mut slow, slow_key) = crowded.visit(b"x");
     let (_refused, refused_key) = crowded.greet(1);
-    assert!(!crowded.server.visitors.contains_key(&refused_key), "it was told");
+    assert!(!crowded.server.inbound.contains_key(&refused_key), "it was told");
     let (_member, _) = crowded.greet(2);
-    let came_ms = crowded.server.visitors[&slow_key].heard_ms;
+    let came_ms = crowded.server.inbound[&slow_key].heard_ms;
     std::thread::sleep(Duration::from_millis(5));
     crowded.say(&mut slow, slow_key, b"y");
-    assert_eq!(crowded.server.visitors[&slow_key].heard_ms, came_ms);
-    crowded.server.end_late(came_ms + visitor::GREETING_MS);
-    assert!(crowded.server.visitors.contains_key(&slow_key));
-    crowded.server.end_late(came_ms + visitor::GREETING_MS + 1);
-    assert!(!crowded.server.visitors.contains_key(&slow_key) && crowded.has(2));
+    assert_eq!(crowded.server.inbound[&slow_key].heard_ms, came_ms);
+    crowded.server.end_late(came_ms + inbound::GREETING_MS);
+    assert!(crowded.server.inbound.contains_key(&slow_key));
+    crowded.server.end_late(came_ms + inbound::GREETING_MS + 1);
+    assert!(!crowded.server.inbound.contains_key(&slow_key) && crowded.has(2));
 }
 
 /// Hazard: who has not said who it is has the server wait for a frame that fills the memory.
 #[test]
-fn a_stranger_gets_room_for_a_hello_and_no_more() {
-    use super::hello::STRANGER_BYTES_MAX;
+fn an_unauthenticated_connection_gets_room_for_a_hello_and_no_more() {
+    use super::handshake::UNAUTHENTICATED_BYTES_MAX;
     let mut crowded = Crowded::new();
-    for (length, waits) in [(STRANGER_BYTES_MAX, true), (STRANGER_BYTES_MAX + 1, false)] {
+    for (length, waits) in [(UNAUTHENTICATED_BYTES_MAX, true), (UNAUTHENTICATED_BYTES_MAX + 1, false)] {
         let header = [&(length as u32).to_le_bytes()[..], &[0; 4]].concat();
         let (_stream, key) = crowded.visit(&header);
-        assert_eq!(crowded.server.visitors.contains_key(&key), waits, "{length}");
+        assert_eq!(crowded.server.inbound.contains_key(&key), waits, "{length}");
     }
 }
 
@@ -202,7 +202,7 @@ fn the_directories_above_the_data_are_made_too() {
             data.display()
         );
         let config = Config::parse(&text).expect("a configuration");
-        drop(pool::create(&config, &Standing::founder(CLUSTER, 1, vec![1]), 1).expect("data"));
+        drop(pool::create(&config, &PersistentState::founder(CLUSTER, 1, vec![1]), 1).expect("data"));
         assert!(data.read_dir().expect("a directory").count() > 0, "{kind}");
         drop(pool::open(&config).expect("data"));
     }
@@ -224,10 +224,10 @@ fn who_takes_a_backup_is_not_silent() {
     let mut crowded = Crowded::new();
     let (_stream, key) = crowded.greet(0);
     assert!(crowded.server.begin_backup(key).is_none());
-    let later_ms = crowded.server.clock.now_ms() + visitor::OPERATOR_MS;
-    crowded.server.visitors.get_mut(&key).expect("an operator").flush(later_ms).expect("sent");
-    crowded.server.end_late(later_ms + visitor::OPERATOR_MS);
-    assert!(crowded.server.visitors.contains_key(&key));
-    crowded.server.end_late(later_ms + visitor::OPERATOR_MS + 1);
-    assert!(!crowded.server.visitors.contains_key(&key));
+    let later_ms = crowded.server.clock.now_ms() + inbound::OPERATOR_MS;
+    crowded.server.inbound.get_mut(&key).expect("an operator").flush(later_ms).expect("sent");
+    crowded.server.end_late(later_ms + inbound::OPERATOR_MS);
+    assert!(crowded.server.inbound.contains_key(&key));
+    crowded.server.end_late(later_ms + inbound::OPERATOR_MS + 1);
+    assert!(!crowded.server.inbound.contains_key(&key));
 }

@@ -28,11 +28,11 @@ impl Clock {
 
 /// When ticks are due. Promises last for ticks, so that none may be shorter than said, not even by what is lost in rounding.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct Ticker {
     next_us: u64,
 }
 
-impl Pace {
+impl Ticker {
     /// When the next is due.
     pub fn next_us(&self) -> u64 {
         self.next_us
@@ -43,7 +43,7 @@ impl Pace {
         now_us >= self.next_us
     }
 
-    /// One comes now. Who was stopped for long does not make up for it: the others' letters may just wait to be read.
+    /// One comes now. Who was stopped for long does not make up for it: the others' messages may just wait to be read.
     pub fn tick(&mut self, now_us: u64, tick_ms: u64) {
         self.next_us = now_us + tick_ms * 1000;
     }
@@ -109,15 +109,15 @@ pub fn draw_long() -> std::io::Result<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::Pace;
+    use super::Ticker;
 
     /// Ticks that were counted by whole milliseconds ended a promise up to one earlier than the lease that rests on it.
     #[test]
     fn ticks_last_no_shorter_than_is_said() {
-        let mut pace = Pace::default();
+        let mut ticker = Ticker::default();
         for begun_us in [0, 1, 999, 1000, 20_999] {
-            pace.tick(begun_us, 20);
-            let due = (begun_us..).find(|now_us| pace.is_due(*now_us));
+            ticker.tick(begun_us, 20);
+            let due = (begun_us..).find(|now_us| ticker.is_due(*now_us));
             assert_eq!(due, Some(begun_us + 20_000));
         }
     }

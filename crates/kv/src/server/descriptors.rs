@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are kept: for all others who connect (visitor.rs, http.rs), links, and files.
+/// Descriptors that are kept: for all others who connect (inbound.rs, http.rs), links, and files.
 const KEPT: u64 = 512;
 
 /// Most connections of clients, of those that are wanted, for which a process has descriptors that may have `limit`: at least half of them are for

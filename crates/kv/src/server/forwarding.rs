@@ -6,7 +6,7 @@
 use mio::event::Event;
 use slog::{info, warn};
 
-use super::link::{Link, News};
+use super::link::{Link, LinkEvent};
 use super::state::{Server, Source};
 use crate::node::Role;
 use crate::store;
@@ -14,8 +14,8 @@ use crate::store;
 impl Server {
     /// Has a link to the leader, if requests are passed on, and looks at what is due for it.
     pub fn tick_forwards(&mut self, now_ms: u64) {
-        let visitors = &self.visitors;
-        self.clients.keep_visits(|key| visitors.contains_key(&key));
+        let inbound = &self.inbound;
+        self.clients.keep_peer_sessions(|key| inbound.contains_key(&key));
         self.look_for_leader();
         if let Some((_, link)) = &mut self.forwards {
             let news = link.tick(&self.plan, self.poll.registry(), now_ms);
@@ -30,7 +30,7 @@ impl Server {
         }
         let status = self.node.status();
         let leader = if status.role == Role::Leader { 0 } else { status.leader };
-        let address = self.book.find(leader).filter(|_| leader != 0).map(|addresses| &addresses.peer[..]);
+        let address = self.directory.find(leader).filter(|_| leader != 0).map(|addresses| &addresses.peer[..]);
         let goes = self.forwards.as_ref().map(|(_, link)| (link.replica(), link.address()));
         if goes != address.map(|address| (leader, address)) {
             let address = address.map(str::to_owned);
@@ -76,14 +76,14 @@ impl Server {
     }
 
     /// Tells clients that the link has ended, if it has, and logs what has become of it.
-    fn tell_of_forwards(&mut self, news: Option<News>) {
+    fn tell_of_forwards(&mut self, news: Option<LinkEvent>) {
         let Some((_, link)) = &mut self.forwards else { return };
         if !link.is_up() {
             self.clients.forwards_lost(link.unsent(), &self.node);
         }
         match news {
-            Some(News::Up) => info!(self.log, "requests are passed on to the leader"; "leader" => link.replica()),
-            Some(News::Down(why)) => {
+            Some(LinkEvent::Up) => info!(self.log, "requests are passed on to the leader"; "leader" => link.replica()),
+            Some(LinkEvent::Down(why)) => {
                 warn!(self.log, "requests are not passed on"; "leader" => link.replica(), "why" => why);
             }
             None => {}
@@ -94,16 +94,18 @@ impl Server {
     pub fn answer_forwards(&mut self) -> store::Result<()> {
         let mut answered = Vec::new();
         for (key, answer) in self.clients.take_answers() {
-            let Some(visitor) = self.visitors.get_mut(&key) else { continue };
-            visitor.answer(&answer);
+            let Some(connection) = self.inbound.get_mut(&key) else { continue };
+            connection.answer(&answer);
             if answered.last() != Some(&key) {
                 answered.push(key);
             }
         }
         for key in answered {
-            self.flush_visitor(key)?;
-            if self.visitors.get(&key).is_some_and(|visitor| visitor.is_left) && !self.hungry_visitors.contains(&key) {
-                self.hungry_visitors.push_back(key);
+            self.flush_inbound(key)?;
+            if self.inbound.get(&key).is_some_and(|connection| connection.is_left)
+                && !self.readable_inbound.contains(&key)
+            {
+                self.readable_inbound.push_back(key);
             }
         }
         Ok(())

@@ -106,7 +106,7 @@ impl Browser {
     }
 }
 
-/// Whether a request may be sent to a host, as its header says it. A page of a stranger can have a name of its own lead here, and would
+/// Whether a request may be sent to a host, as its header says it. A foreign page can have a name of its own lead here, and would
 /// read what it is answered: so names must be known. Addresses lead nowhere else.
 fn is_own(host: &str, names: &[String]) -> bool {
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// A page of a stranger, whose name leads to this machine, read what operators see.
+    /// A foreign page, whose name leads to this machine, read what operators see.
     #[test]
     fn who_is_asked_by_a_name_that_is_not_its_own_does_not_answer() {
         for (host, wanted) in [

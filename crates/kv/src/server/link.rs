@@ -1,7 +1,7 @@
-//! The connection by which letters go to another replica. It is made anew whenever it has ended.
+//! The connection by which messages go to another replica. It is made anew whenever it has ended.
 //!
-//! A letter that cannot go now is dropped, for Raft repeats what it needs: while the link is down, and when more than a bound waits to be
-//! sent. What waits is bounded by that, and one letter.
+//! A message that cannot go now is dropped, for Raft repeats what it needs: while the link is down, and when more than a bound waits to be
+//! sent. What waits is bounded by that, and one message.
 //!
 //! A link of the same kind takes requests of clients to the leader, and brings its answers back. What it has not sent is known by numbers when
 //! it ends, and room `client` bounds it.
@@ -16,10 +16,12 @@ use mio::event::Event;
 use mio::{Registry, Token};
 
 use super::channel::Channel;
-use super::hello::{Hello, STRANGER_BYTES_MAX, Word, get_word, put_word};
+use super::handshake::{Handshake, Hello, UNAUTHENTICATED_BYTES_MAX, get_handshake, put_handshake};
 use super::socket::Socket;
-use super::tls::Connects;
-use crate::wire::{FRAME_BYTES_MAX, Forward, Forwarded, Frames, Letter, get_forwarded, put_forward, put_letter};
+use super::tls::TlsConnector;
+use crate::wire::{
+    FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forwarded, put_forward, put_peer_message,
+};
 
 /// Milliseconds until a connection that has failed is tried again, at first and at most.
 const RETRY_MS: [u64; 2] = [50, 1000];
@@ -31,8 +33,8 @@ pub struct Plan {
     /// First frame, but for the replica it is meant for.
     pub hello: Hello,
     /// Encryption.
-    pub tls: Option<Connects>,
-    /// Bytes that wait, beyond which letters are dropped.
+    pub tls: Option<TlsConnector>,
+    /// Bytes that wait, beyond which messages are dropped.
     pub queue_bytes_max: usize,
     /// Milliseconds that a connection may be without an answer.
     pub silence_ms: u32,
@@ -46,14 +48,14 @@ enum State {
     Naming(Receiver<io::Result<SocketAddr>>),
     /// The hello is under way.
     Greeting { channel: Channel, since_ms: u64 },
-    /// Letters go.
+    /// Messages go.
     Up(Channel),
 }
 
 /// Change of a link's state.
 #[derive(Debug, PartialEq, Eq)]
-pub enum News {
-    /// Letters go.
+pub enum LinkEvent {
+    /// Messages go.
     Up,
     /// They do not any more, and why.
     Down(String),
@@ -69,9 +71,9 @@ pub struct Link {
     retry_ms: u64,
     frames: Frames,
     output: BytesMut,
-    /// Letters that were dropped because too much waited.
+    /// Messages that were dropped because too much waited.
     pub dropped: u64,
-    /// Letters that went.
+    /// Messages that went.
     pub sent: u64,
     /// Why it is down, as it was said last.
     said: String,
@@ -137,13 +139,13 @@ impl Link {
         &self.address
     }
 
-    /// Whether letters go.
+    /// Whether messages go.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
 
-    /// Puts a letter into the queue, if the link is up and has room.
-    pub fn send(&mut self, letter: &Letter, plan: &Plan) {
+    /// Puts a message into the queue, if the link is up and has room.
+    pub fn send(&mut self, message: &PeerMessage, plan: &Plan) {
         if !self.is_up() {
             return;
         }
@@ -151,7 +153,7 @@ impl Link {
             self.dropped += 1;
             return;
         }
-        put_letter(letter, &mut self.output);
+        put_peer_message(message, &mut self.output);
         self.sent += 1;
     }
 
@@ -180,7 +182,7 @@ impl Link {
     }
 
     /// Sends what waits, as far as it goes.
-    pub fn flush(&mut self, now_ms: u64) -> Option<News> {
+    pub fn flush(&mut self, now_ms: u64) -> Option<LinkEvent> {
         let State::Up(channel) = &mut self.state else { return None };
         if self.output.is_empty() {
             return None;
@@ -192,7 +194,7 @@ impl Link {
     }
 
     /// Looks at what is due: a new try, or the end of a try that takes too long.
-    pub fn tick(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> Option<News> {
+    pub fn tick(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> Option<LinkEvent> {
         let outcome = match &mut self.state {
             State::Down { until_ms } if *until_ms <= now_ms => self.begin(plan, registry, now_ms),
             State::Naming(found) => match found.try_recv() {
@@ -231,15 +233,15 @@ impl Link {
         self.frames = Frames::default();
         self.output.clear();
         let hello = Hello { meant: self.replica, ..plan.hello.clone() };
-        let word = if self.forwards.is_some() { Word::Forwards(hello) } else { Word::Hello(hello) };
-        put_word(&word, &mut self.output);
+        let word = if self.forwards.is_some() { Handshake::Forwards(hello) } else { Handshake::Hello(hello) };
+        put_handshake(&word, &mut self.output);
         self.forwards = self.forwards.take().map(|_| Queue { bytes: self.output.len() as u64, ..Queue::default() });
         self.state = State::Greeting { channel, since_ms: now_ms };
         Ok(())
     }
 
     /// Something has happened to the socket.
-    pub fn happened(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8], now_ms: u64) -> Option<News> {
+    pub fn happened(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8], now_ms: u64) -> Option<LinkEvent> {
         match self.go_on(event, plan, scratch) {
             Ok(false) => None,
             Ok(true) => {
@@ -250,7 +252,7 @@ impl Link {
                 self.state = State::Up(channel);
                 self.retry_ms = RETRY_MS[0];
                 self.said.clear();
-                Some(News::Up)
+                Some(LinkEvent::Up)
             }
             Err(why) => self.fail(now_ms, why),
         }
@@ -280,7 +282,7 @@ impl Link {
             }
             self.frames.input().extend_from_slice(&scratch[..count]);
             let wrong = |what: crate::wire::Broken| format!("the other side sends {what}");
-            let bytes_max = if greets || self.forwards.is_none() { STRANGER_BYTES_MAX } else { FRAME_BYTES_MAX };
+            let bytes_max = if greets || self.forwards.is_none() { UNAUTHENTICATED_BYTES_MAX } else { FRAME_BYTES_MAX };
             while let Some((kind, bytes)) = self.frames.next(bytes_max).map_err(wrong)? {
                 if let (Some(queue), false) = (&mut self.forwards, greets)
                     && let Ok(answer) = get_forwarded(kind, bytes.clone())
@@ -288,14 +290,14 @@ impl Link {
                     queue.answers.push(answer);
                     continue;
                 }
-                match get_word(kind, bytes).map_err(|torn| wrong(torn.into()))? {
-                    Word::Welcome { cluster, replica } if greets => {
+                match get_handshake(kind, bytes).map_err(|torn| wrong(torn.into()))? {
+                    Handshake::Welcome { cluster, replica } if greets => {
                         if (cluster, replica) != (plan.hello.cluster, self.replica) {
                             return Err(format!("it is replica {replica} of cluster {cluster:032x}"));
                         }
                         is_welcome = true;
                     }
-                    Word::Refusal(why) => return Err(format!("refused: {why}")),
+                    Handshake::Refusal(why) => return Err(format!("refused: {why}")),
                     _ => return Err("the other side says what it must not".into()),
                 }
             }
@@ -305,27 +307,27 @@ impl Link {
         Ok(is_welcome)
     }
 
-    /// The link is down, and is tried again later. News only if it is another reason than the last time.
-    fn fail(&mut self, now_ms: u64, why: String) -> Option<News> {
+    /// The link is down, and is tried again later. LinkEvent only if it is another reason than the last time.
+    fn fail(&mut self, now_ms: u64, why: String) -> Option<LinkEvent> {
         self.state = State::Down { until_ms: now_ms + self.retry_ms };
         self.retry_ms = (2 * self.retry_ms).min(RETRY_MS[1]);
         self.forwards.iter_mut().for_each(|queue| queue.sent(self.output.len()));
         self.output.clear();
         let is_new = why != self.said;
         self.said.clone_from(&why);
-        is_new.then_some(News::Down(why))
+        is_new.then_some(LinkEvent::Down(why))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BytesMut, Channel, Hello, Letter, Link, Plan, Socket, State, Token};
-    use crate::wire::{Chunk, put_letter};
+    use super::{BytesMut, Channel, Hello, Link, PeerMessage, Plan, Socket, State, Token};
+    use crate::wire::{Chunk, put_peer_message};
     use bytes::Bytes;
 
     /// Hazard: a replica that is slow, or does not read at all, has the others keep what they have for it.
     #[test]
-    fn letters_to_one_that_does_not_read_are_dropped_beyond_the_bound() {
+    fn messages_to_a_replica_that_does_not_read_are_dropped_beyond_the_bound() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
         let poll = mio::Poll::new().expect("a poll");
         let socket = Socket::connect(listener.local_addr().expect("an address")).expect("a socket");
@@ -334,11 +336,11 @@ mod tests {
         link.state = State::Up(channel);
         let plan = Plan { hello: Hello::default(), tls: None, queue_bytes_max: 1 << 20, silence_ms: 1000 };
         let bytes = Bytes::from(vec![0; 100_000]);
-        let letter = Letter::Chunk(Chunk { from: 1, to: 2, index: 1, term: 1, number: 0, is_last: false, bytes });
+        let message = PeerMessage::Chunk(Chunk { from: 1, to: 2, index: 1, term: 1, number: 0, is_last: false, bytes });
         let mut one = BytesMut::new();
-        put_letter(&letter, &mut one);
+        put_peer_message(&message, &mut one);
         for _ in 0..1000 {
-            link.send(&letter, &plan);
+            link.send(&message, &plan);
             let _ = link.flush(1);
             assert!(link.output.len() <= plan.queue_bytes_max + one.len(), "{}", link.output.len());
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::control::State;
+use super::admin::State;
 use super::histogram::{BUCKETS, Histogram, bound_us};
 use super::link::Links;
 use crate::client::{Process, Statistics};
@@ -11,14 +11,14 @@ use crate::store::{Footprint, Room};
 /// Counters of the reactor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Letters that were sent by links that are no more.
-    pub letters_sent: u64,
-    /// Letters that came.
-    pub letters_received: u64,
-    /// Letters that those dropped because too much waited.
-    pub letters_dropped: u64,
-    /// Letters that no sound replica sends.
-    pub letters_refused: u64,
+    /// Messages that were sent by links that are no more.
+    pub messages_sent: u64,
+    /// Messages that came.
+    pub messages_received: u64,
+    /// Messages that those dropped because too much waited.
+    pub messages_dropped: u64,
+    /// Messages that no sound replica sends.
+    pub messages_refused: u64,
     /// Times that entries were made durable.
     pub confirmations: u64,
     /// Turns of the reactor.
@@ -45,7 +45,7 @@ pub struct Gauges {
     /// Elections that the replica has begun.
     pub elections: u64,
     /// Snapshots that are given to others, and received.
-    pub giving: u64,
+    pub snapshot_senders: u64,
     /// Whether one is received.
     pub is_receiving: bool,
     /// Bytes of requests and replies.
@@ -87,14 +87,14 @@ pub fn page(
     of_clock(&mut page, state);
     of_clients(&mut page, state, clients);
     page.one("users_disabled", "gauge", "Users without rights, for their records cannot be read.", users_disabled);
-    let Traffic { letters_received, letters_refused, confirmations, turns, .. } = *traffic;
-    let letters_sent = traffic.letters_sent + links.values().map(|link| link.sent).sum::<u64>();
-    let letters_dropped = traffic.letters_dropped + links.values().map(|link| link.dropped).sum::<u64>();
+    let Traffic { messages_received, messages_refused, confirmations, turns, .. } = *traffic;
+    let messages_sent = traffic.messages_sent + links.values().map(|link| link.sent).sum::<u64>();
+    let messages_dropped = traffic.messages_dropped + links.values().map(|link| link.dropped).sum::<u64>();
     for (name, help, value) in [
-        ("letters_sent_total", "Letters to other replicas.", letters_sent),
-        ("letters_received_total", "Letters of other replicas.", letters_received),
-        ("letters_dropped_total", "Letters that a full queue had no room for.", letters_dropped),
-        ("letters_refused_total", "Letters that no sound replica sends.", letters_refused),
+        ("messages_sent_total", "Messages to other replicas.", messages_sent),
+        ("messages_received_total", "Messages of other replicas.", messages_received),
+        ("messages_dropped_total", "Messages that a full queue had no room for.", messages_dropped),
+        ("messages_refused_total", "Messages that no sound replica sends.", messages_refused),
         ("confirmations_total", "Times that entries were made durable.", confirmations),
         ("turns_total", "Turns of the reactor.", turns),
         ("medium_written_bytes_total", "Bytes written to the store's medium since the start.", footprint.written_bytes),
@@ -103,7 +103,7 @@ pub fn page(
     }
     page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", footprint.used_bytes);
     let links_up = links.values().filter(|link| link.is_up()).count();
-    page.one("links_up", "gauge", "Replicas to which letters go.", links_up);
+    page.one("links_up", "gauge", "Replicas to which messages go.", links_up);
     of_room(&mut page, gauges, traffic);
     of_process(&mut page, gauges);
     of_latency(&mut page, latency);
@@ -177,13 +177,13 @@ fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
 }
 
 fn of_room(page: &mut Page, gauges: &Gauges, traffic: &Traffic) {
-    let Gauges { room, elections, giving, is_receiving, client_bytes, longest_step, .. } = *gauges;
+    let Gauges { room, elections, snapshot_senders, is_receiving, client_bytes, longest_step, .. } = *gauges;
     for (name, help, value) in [
         ("store_size_bytes", "Bytes that the store has.", room.total),
         ("store_free_bytes", "Bytes of them that are free, or will be when garbage is cleared away.", room.free),
         ("store_kept_bytes", "Bytes of the free ones that are kept for others than those who put keys.", room.kept),
         ("store_full", "Whether little or nothing is put any more.", u64::from(room.is_full())),
-        ("snapshots_giving", "Snapshots that others fetch.", giving),
+        ("snapshots_giving", "Snapshots that others fetch.", snapshot_senders),
         ("snapshots_receiving", "Snapshots that are received.", u64::from(is_receiving)),
         ("clients_bytes", "Bytes of requests and replies of all clients.", client_bytes),
         ("step_places_max", "Places of the longest step of work for clients.", longest_step),
@@ -234,7 +234,7 @@ fn of_latency(page: &mut Page, latency: &Histogram) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::Member;
+    use super::super::admin::Member;
     use super::{Footprint, Gauges, Histogram, Links, State, Statistics, Traffic, page};
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::control::State;
+use super::admin::State;
 use super::histogram::{BUCKETS, Histogram, INTERVAL_S, Interval, bound_us};
 use super::http::Response;
 

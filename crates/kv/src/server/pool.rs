@@ -10,7 +10,7 @@ use perdura_pmem::{FileMedium, Medium, Options};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::{self, Config, StoreKind};
-use crate::store::{Error, ErrorKind, Files, MapConfig, MapStore, Standing, Store, WalConfig, WalStore};
+use crate::store::{Error, ErrorKind, Files, MapConfig, MapStore, PersistentState, Store, WalConfig, WalStore};
 
 /// The file of a map.
 const MAP: &str = "kv.map";
@@ -32,26 +32,26 @@ pub enum Lock {
     File(File),
 }
 
-/// Why there is no pool. The text names directory, trouble and remedy.
+/// Why there is no pool. The text names directory, start_error and remedy.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum StartError {
     /// It can be used, but not so, or not now.
     Refused(String),
     /// Its bytes are not what was written.
     Damaged(String),
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Trouble::Refused(text) | Trouble::Damaged(text)) = self;
+        let (StartError::Refused(text) | StartError::Damaged(text)) = self;
         f.write_str(text)
     }
 }
 
-type Result<T> = std::result::Result<T, Trouble>;
+type Result<T> = std::result::Result<T, StartError>;
 
 fn refused<T>(text: impl Into<String>) -> Result<T> {
-    Err(Trouble::Refused(text.into()))
+    Err(StartError::Refused(text.into()))
 }
 
 /// How a store over a map is run, by a configuration.
@@ -121,7 +121,7 @@ fn make_directory(directory: &Path) -> Result<()> {
 
 /// Locks a directory of files.
 fn lock(directory: &Path) -> Result<File> {
-    let named = |error: std::io::Error| Trouble::Refused(format!("{}: {error}", directory.display()));
+    let named = |error: std::io::Error| StartError::Refused(format!("{}: {error}", directory.display()));
     let file = File::options().create(true).truncate(false).write(true).open(directory.join(LOCK)).map_err(named)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
@@ -130,19 +130,19 @@ fn lock(directory: &Path) -> Result<File> {
 }
 
 /// Explains an error of a store to the operator of a directory.
-pub fn trouble(directory: &Path, error: &Error) -> Trouble {
+pub fn start_error(directory: &Path, error: &Error) -> StartError {
     let place = directory.display();
     match error.kind() {
-        ErrorKind::Damaged => Trouble::Damaged(format!(
+        ErrorKind::Damaged => StartError::Damaged(format!(
             "{place}: the data of this replica are damaged: {error}. The other replicas have what it had. Move the directory \
              away, and let the machine join as a new replica: perdura-kv join --config FILE --to HOST:PORT of a member. The new one \
              takes the old one's place."
         )),
         ErrorKind::NotFound => {
-            Trouble::Refused(format!("{place}: {error}: make the replica first, by `perdura-kv init` or `join`"))
+            StartError::Refused(format!("{place}: {error}: make the replica first, by `perdura-kv init` or `join`"))
         }
-        ErrorKind::Exists => Trouble::Refused(format!("{place}: there is a replica already: {error}")),
-        _ => Trouble::Refused(format!("{place}: {error}")),
+        ErrorKind::Exists => StartError::Refused(format!("{place}: there is a replica already: {error}")),
+        _ => StartError::Refused(format!("{place}: {error}")),
     }
 }
 
@@ -161,17 +161,17 @@ pub fn kind_of(directory: &Path) -> Result<StoreKind> {
         return refused(format!("{}: there is no replica", directory.display()));
     }
     let options = Options { emulate: true, create_dir: false };
-    let medium = FileMedium::open(directory, options).map_err(|error| Trouble::Refused(error.to_string()))?;
+    let medium = FileMedium::open(directory, options).map_err(|error| StartError::Refused(error.to_string()))?;
     let medium: Arc<dyn Medium> = Arc::new(medium);
     let map = MapStore::open(&medium, MAP, &MapConfig { background: false, ..MapConfig::default() });
-    let map = map.map_err(|error| trouble(directory, &error))?;
+    let map = map.map_err(|error| start_error(directory, &error))?;
     Ok(if map.map().kind() == Kind::List { StoreKind::List } else { StoreKind::Btree })
 }
 
 /// Makes the data of a new replica. `clock_ms` is the clock of the founding entry, if it founds a cluster.
-pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Pool> {
+pub fn create(config: &Config, persistent_state: &PersistentState, clock_ms: u64) -> Result<Pool> {
     let directory = &config.directory;
-    let named = |error: Error| trouble(directory, &error);
+    let named = |error: Error| start_error(directory, &error);
     if directory.join(MAP).exists() || has_log(directory) {
         return refused(format!(
             "{}: there is a replica already; use another directory, or remove it",
@@ -185,12 +185,12 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
     let make = |kind| -> Result<Pool> {
         make_directory(directory)?;
         let (medium, settings) = (medium(config, true)?, map_config(&config.store));
-        let store =
-            MapStore::create(&medium, MAP, (kind, &layout(kind)), standing, clock_ms, &settings).map_err(named)?;
+        let store = MapStore::create(&medium, MAP, (kind, &layout(kind)), persistent_state, clock_ms, &settings)
+            .map_err(named)?;
         Ok(Pool { store: Box::new(store), lock: Lock::Medium(medium) })
     };
     if let Some(parent) = directory.parent() {
-        let named = |error: std::io::Error| Trouble::Refused(format!("{}: {error}", parent.display()));
+        let named = |error: std::io::Error| StartError::Refused(format!("{}: {error}", parent.display()));
         std::fs::create_dir_all(parent).map_err(named)?;
     }
     match config.store.kind {
@@ -200,7 +200,8 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
             make_directory(directory)?;
             let lock = lock(directory)?;
             let files = Arc::new(Files::new(directory));
-            let store = WalStore::create(files, standing, clock_ms, &wal_config(&config.store)).map_err(named)?;
+            let store =
+                WalStore::create(files, persistent_state, clock_ms, &wal_config(&config.store)).map_err(named)?;
             Ok(Pool { store: Box::new(store), lock: Lock::File(lock) })
         }
     }
@@ -209,7 +210,7 @@ pub fn create(config: &Config, standing: &Standing, clock_ms: u64) -> Result<Poo
 /// Opens the replica's data.
 pub fn open(config: &Config) -> Result<Pool> {
     let directory = &config.directory;
-    let named = |error: Error| trouble(directory, &error);
+    let named = |error: Error| start_error(directory, &error);
     let (has_map, has_log) = (directory.join(MAP).exists(), has_log(directory));
     let other =
         |kind: &str| refused(format!("{}: the replica there is a {kind}: set store.kind to it", directory.display()));

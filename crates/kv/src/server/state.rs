@@ -7,23 +7,23 @@ use mio::{Poll, Token};
 use raft::eraftpb::ConfState;
 use slog::{Logger, warn};
 
-use super::book::Book;
 use super::channel::Channel;
-use super::chores::Chores;
 use super::clock::{self, Clock};
 use super::descriptors;
-use super::hello::{Addresses, Hello};
+use super::handshake::{Addresses, Hello};
 use super::histogram::Histogram;
 use super::http::Browser;
+use super::inbound::Inbound;
+use super::leader_tasks::LeaderTasks;
 use super::link::{Link, Links, Plan};
 use super::metrics::Traffic;
-use super::pool::{self, Lock, Trouble};
+use super::peer_directory::PeerDirectory;
+use super::pool::{self, Lock, StartError};
 use super::process;
 use super::refusals::Refusals;
 use super::renewal::Renewal;
 use super::socket::Listener;
-use super::tls::{Connects, Serves};
-use super::visitor::Visitor;
+use super::tls::{TlsAcceptor, TlsConnector};
 use crate::client::{self, Clients};
 use crate::config::{Config, StoreKind, is_loopback};
 use crate::node::{self, ClockStatus, LeaseSettings, Node};
@@ -63,7 +63,7 @@ pub enum Source {
     Listener,
     Client,
     Link,
-    Visitor,
+    Inbound,
     Browser,
     Signal,
     Forwards,
@@ -73,7 +73,7 @@ const SOURCES: [Source; 7] = [
     Source::Listener,
     Source::Client,
     Source::Link,
-    Source::Visitor,
+    Source::Inbound,
     Source::Browser,
     Source::Signal,
     Source::Forwards,
@@ -101,12 +101,12 @@ pub struct Line {
     /// When something came last.
     pub active_ms: u64,
     /// Whether it is in the list of those that have more to be read.
-    pub is_hungry: bool,
+    pub is_readable: bool,
 }
 
-/// An operator who waits for leadership to be handed over: the visitor, to whom, and until when.
+/// An operator who waits for leadership to be handed over: the connection, to whom, and until when.
 pub struct Handover {
-    pub visitor: u64,
+    pub connection: u64,
     pub to: u64,
     pub until_ms: u64,
 }
@@ -134,13 +134,13 @@ pub struct Server {
     /// By the client's token.
     pub lines: Vec<Option<Line>>,
     /// Clients that have more to be read.
-    pub hungry: VecDeque<u32>,
-    pub client_tls: Option<Serves>,
-    pub peer_tls: Option<Serves>,
+    pub readable: VecDeque<u32>,
+    pub client_tls: Option<TlsAcceptor>,
+    pub peer_tls: Option<TlsAcceptor>,
     pub renewal: Renewal,
     pub listeners: Vec<(Listener, Port)>,
     /// Listeners at which more may have connected.
-    pub hungry_listeners: BTreeSet<usize>,
+    pub readable_listeners: BTreeSet<usize>,
     /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
     pub accepts_again: bool,
     /// When it was logged last that one could not be taken.
@@ -149,21 +149,21 @@ pub struct Server {
     pub links: Links,
     /// The link by which requests of clients are passed on to the leader, and its key.
     pub forwards: Option<(u64, Link)>,
-    /// The next key of a link, a visitor or a browser. None is used twice.
+    /// The next key of a link, a connection or a browser. None is used twice.
     pub next_key: u64,
     /// The replica of a link, by its key.
     pub link_keys: BTreeMap<u64, u64>,
-    pub visitors: BTreeMap<u64, Visitor>,
-    pub hungry_visitors: VecDeque<u64>,
+    pub inbound: BTreeMap<u64, Inbound>,
+    pub readable_inbound: VecDeque<u64>,
     pub browsers: BTreeMap<u64, Browser>,
-    pub book: Book,
+    pub directory: PeerDirectory,
     /// Whether clients must be told other names of replicas.
     pub has_new_names: bool,
     /// The index of the entry that made the members they were told of.
     pub named_at: u64,
-    pub chores: Chores,
+    pub leader_tasks: LeaderTasks,
     pub next_ticket: u64,
-    /// Visitors who wait for a ticket.
+    /// Inbound connections who wait for a ticket.
     pub asked: BTreeMap<u64, u64>,
     pub handovers: Vec<Handover>,
     pub latency: Histogram,
@@ -172,9 +172,9 @@ pub struct Server {
     pub refused: [Refusals; 3],
     pub scratch: Vec<u8>,
     /// When the oldest entry was made that is not durable.
-    pub unconfirmed: Option<u64>,
+    pub unpersisted_since_us: Option<u64>,
     pub has_upkeep: bool,
-    pub pace: clock::Pace,
+    pub ticker: clock::Ticker,
     /// When it ends, if it was told to.
     pub ends_ms: Option<u64>,
     /// The role that it has logged last: leader and term.
@@ -186,13 +186,13 @@ pub struct Server {
     /// Whether it has said last that it cannot read what the leader sends.
     pub unread_told: bool,
     /// Why it could not take a snapshot, as it has said last.
-    pub misfit: String,
+    pub snapshot_mismatch: String,
     /// Kept until the store is closed: the field is dropped last.
     pub _lock: Lock,
 }
 
-fn refused<E: std::fmt::Display>(error: E) -> Trouble {
-    Trouble::Refused(error.to_string())
+fn refused<E: std::fmt::Display>(error: E) -> StartError {
+    StartError::Refused(error.to_string())
 }
 
 fn node_settings(config: &Config, start: u64) -> node::Settings {
@@ -237,7 +237,7 @@ fn client_settings(config: &Config, start: u64) -> client::Settings {
 
 impl Server {
     /// Opens the replica's data and all listeners.
-    pub fn open(mut config: Config, log: Logger) -> Result<Server, Trouble> {
+    pub fn open(mut config: Config, log: Logger) -> Result<Server, StartError> {
         let connections_max = descriptors::allow(config.clients.connections_max);
         if connections_max < config.clients.connections_max {
             warn!(log, "fewer clients than clients.connections_max can connect: raise the process' limit of descriptors (ulimit -n)";
@@ -247,24 +247,24 @@ impl Server {
         let pool = pool::open(&config)?;
         let poll = Poll::new().map_err(refused)?;
         let start = clock::draw().map_err(refused)?;
-        let standing = pool.store.standing().clone();
-        let (id, cluster) = (standing.replica, standing.cluster);
+        let persistent_state = pool.store.persistent_state().clone();
+        let (id, cluster) = (persistent_state.replica, persistent_state.cluster);
         let node = Node::open(pool.store, node_settings(&config, start), Box::new(clock::Steady));
-        let mut node = node.map_err(|error| pool::trouble(&config.directory, &error))?;
+        let mut node = node.map_err(|error| pool::start_error(&config.directory, &error))?;
         if config.raft.leases {
             let (tick_us, drift_percent) = (config.raft.tick_ms * 1000, config.raft.clock_drift_percent);
             node.hold_leases(LeaseSettings { tick_us, drift_percent }, Box::new(clock::Steady));
         }
         let addresses = Addresses { peer: config.peer_address(), client: config.client_address() };
         let hello = Hello { cluster, replica: id, meant: 0, start, addresses: addresses.clone() };
-        let mut book = Book::default();
-        book.hear(id, addresses, |_| true);
+        let mut directory = PeerDirectory::default();
+        directory.hear(id, addresses, |_| true);
         let renewal = Renewal::new(&config);
-        let serves = |tls: &Option<_>| tls.as_ref().map(Serves::new).transpose().map_err(refused);
+        let serves = |tls: &Option<_>| tls.as_ref().map(TlsAcceptor::new).transpose().map_err(refused);
         let (client_tls, peer_tls) = (serves(&config.clients.tls)?, serves(&config.peers.tls)?);
         let plan = Plan {
             hello,
-            tls: config.peers.tls.as_ref().map(Connects::new).transpose().map_err(refused)?,
+            tls: config.peers.tls.as_ref().map(TlsConnector::new).transpose().map_err(refused)?,
             queue_bytes_max: config.peers.queue_size_max.0 as usize,
             silence_ms: config.peers.silence_ms,
         };
@@ -275,11 +275,11 @@ impl Server {
             node,
             clients: Clients::new(client_settings(&config, start)),
             lines: Vec::new(),
-            hungry: VecDeque::new(),
+            readable: VecDeque::new(),
             client_tls,
             peer_tls,
             listeners: Vec::new(),
-            hungry_listeners: BTreeSet::new(),
+            readable_listeners: BTreeSet::new(),
             accepts_again: false,
             untaken_ms: None,
             plan,
@@ -287,13 +287,13 @@ impl Server {
             forwards: None,
             next_key: 0,
             link_keys: BTreeMap::new(),
-            visitors: BTreeMap::new(),
-            hungry_visitors: VecDeque::new(),
+            inbound: BTreeMap::new(),
+            readable_inbound: VecDeque::new(),
             browsers: BTreeMap::new(),
-            book,
+            directory,
             has_new_names: true,
             named_at: 0,
-            chores: Chores::default(),
+            leader_tasks: LeaderTasks::default(),
             next_ticket: 0,
             asked: BTreeMap::new(),
             handovers: Vec::new(),
@@ -302,23 +302,23 @@ impl Server {
             traffic: Traffic::default(),
             refused: Default::default(),
             scratch: vec![0; SCRATCH_BYTES],
-            unconfirmed: None,
+            unpersisted_since_us: None,
             has_upkeep: true,
-            pace: clock::Pace::default(),
+            ticker: clock::Ticker::default(),
             ends_ms: None,
             told: (0, 0, String::new()),
             room_log: RoomLog::default(),
             clock_told: ClockStatus::default(),
             unread_told: false,
-            misfit: String::new(),
+            snapshot_mismatch: String::new(),
             _lock: pool.lock,
             config,
             log,
             poll,
         };
         // Before any other replica says where it is.
-        let read = server.book.read(server.node.store(), id);
-        read.map_err(|error| pool::trouble(&server.config.directory, &error))?;
+        let read = server.directory.read(server.node.store(), id);
+        read.map_err(|error| pool::start_error(&server.config.directory, &error))?;
         server.listen().map_err(refused)?;
         Ok(server)
     }
@@ -375,7 +375,7 @@ impl Server {
 
     /// The members that the replica knows of.
     pub fn members(&self) -> &ConfState {
-        &self.node.store().standing().members
+        &self.node.store().persistent_state().members
     }
 
     /// The clients' clock: microseconds since 1970.

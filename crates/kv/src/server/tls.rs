@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerCo
 
 use crate::config::{Tls, host_of};
 
-/// Result of reading certificates: the error names file and trouble.
+/// Result of reading certificates: the error names file and start_error.
 pub type Result<T> = std::result::Result<T, String>;
 
 fn provider() -> Arc<CryptoProvider> {
@@ -51,9 +51,9 @@ pub fn is_of(certificate: &CertificateDer<'_>, host: &str) -> bool {
 
 /// How those are served who connect to us.
 #[derive(Clone, Debug)]
-pub struct Serves(Arc<ServerConfig>);
+pub struct TlsAcceptor(Arc<ServerConfig>);
 
-impl Serves {
+impl TlsAcceptor {
     /// By the files of a configuration. With authorities, the other side must have a certificate too.
     pub fn new(tls: &Tls) -> Result<Self> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
@@ -78,9 +78,9 @@ impl Serves {
 
 /// How we connect to others.
 #[derive(Clone, Debug)]
-pub struct Connects(Arc<ClientConfig>);
+pub struct TlsConnector(Arc<ClientConfig>);
 
-impl Connects {
+impl TlsConnector {
     /// By the files of a configuration, whose authorities the other side's certificate is checked by.
     pub fn new(tls: &Tls) -> Result<Self> {
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType};
 
 use super::times::Times;
-use crate::entry::Deed;
+use crate::entry::WriteBatch;
 use crate::node::{Node, Role};
-use crate::store::{FOUNDING, Moment, Store, changes_of};
+use crate::store::{FOUNDING, ReadLevel, Store, changes_of};
 
 type State = BTreeMap<Bytes, Bytes>;
 
@@ -110,7 +110,7 @@ impl Checks {
             found.insert(Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
             true
         };
-        store.scan(Moment::Applied, b"", Bound::Unbounded, each).map_err(|error| error.to_string())?;
+        store.scan(ReadLevel::Applied, b"", Bound::Unbounded, each).map_err(|error| error.to_string())?;
         if found == wanted {
             return Ok(());
         }
@@ -121,8 +121,8 @@ impl Checks {
 /// The time that an entry carries, if it has one of its own.
 fn clock_of(entry: &Entry) -> Result<Option<u64>, String> {
     if entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty() {
-        let deed = Deed::from_bytes(entry.data.clone()).map_err(|torn| torn.to_string())?;
-        return Ok(Some(deed.clock_ms));
+        let batch = WriteBatch::from_bytes(entry.data.clone()).map_err(|torn| torn.to_string())?;
+        return Ok(Some(batch.clock_ms));
     }
     // A change of members has it before the change.
     Ok(entry.context.first_chunk().map(|clock| u64::from_le_bytes(*clock)))

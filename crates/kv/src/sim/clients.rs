@@ -7,8 +7,8 @@ use perdura_pmem::sim::Random;
 use super::history::{Action, Value};
 use super::observed::{Observed, name, number};
 use crate::machine::draft::{Draft, Source};
-use crate::node::{Done, Fate, Node, NotNow};
-use crate::store::{Moment, Result as StoreResult, View};
+use crate::node::{Done, Node, Outcome, Rejection};
+use crate::store::{ReadLevel, Result as StoreResult, View};
 
 struct Pending {
     client: usize,
@@ -147,9 +147,9 @@ impl Clients {
         Ok(())
     }
 
-    fn refused(&mut self, client: usize, why: NotNow) {
-        self.refused += u64::from(why == NotNow::Full);
-        if let NotNow::NotLeader { leader } = why
+    fn refused(&mut self, client: usize, why: Rejection) {
+        self.refused += u64::from(why == Rejection::Full);
+        if let Rejection::NotLeader { leader } = why
             && leader != 0
         {
             self.leaders[client] = leader;
@@ -160,16 +160,16 @@ impl Clients {
     pub(super) fn told(&mut self, now: u64, done: Done, node: &Node) -> Result<(), String> {
         let Some(pending) = self.pending.remove(&done.ticket) else { return Ok(()) };
         let mut action = pending.action;
-        match (done.fate, &mut action) {
-            (Fate::Readable, Action::Read(seen)) => {
-                let view = View::new(node.store(), Moment::Applied);
+        match (done.outcome, &mut action) {
+            (Outcome::Readable, Action::Read(seen)) => {
+                let view = View::new(node.store(), ReadLevel::Applied);
                 let found = Draft::new(&view as &dyn Source, 0, 0).head(&name(pending.key));
                 *seen = found.map_err(|error| error.to_string())?.map(|head| number(&head.value));
             }
-            (Fate::Applied | Fate::Readable, _) => {}
+            (Outcome::Applied | Outcome::Readable, _) => {}
             // Nothing has come of it.
-            (Fate::Never, _) | (Fate::Unavailable, _) => return Ok(()),
-            (Fate::Unknown, _) => {
+            (Outcome::Never, _) | (Outcome::Unavailable, _) => return Ok(()),
+            (Outcome::Unknown, _) => {
                 self.lose(pending);
                 return Ok(());
             }

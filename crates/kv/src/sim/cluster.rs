@@ -14,8 +14,8 @@ use super::scheme::Scheme;
 use super::sessions::Sessions;
 use super::swap::Swap;
 use crate::node::{Node, Role};
-use crate::store::{self, Standing};
-use crate::wire::Letter;
+use crate::store::{self, PersistentState};
+use crate::wire::PeerMessage;
 
 /// Steps in which a whole cluster must come to one state.
 const SETTLING_STEPS: u64 = 30_000;
@@ -88,7 +88,7 @@ impl Cluster {
         let ids: Vec<u64> = (1..=plan.nodes).collect();
         let mut machines = Vec::new();
         for id in &ids {
-            let made = Place::create(plan.variant, plan.bytes, &Standing::founder(CLUSTER, *id, ids.clone()))?;
+            let made = Place::create(plan.variant, plan.bytes, &PersistentState::founder(CLUSTER, *id, ids.clone()))?;
             machines.push(Machine::new(*id, made, &plan, &mut random)?);
         }
         let reads_of_ten = if plan.story == Story::Lease { 6 } else { 3 };
@@ -122,8 +122,8 @@ impl Cluster {
         if clients_first {
             self.run_clients()?;
         }
-        for letter in self.network.arrived(self.now)? {
-            self.deliver(letter)?;
+        for message in self.network.arrived(self.now)? {
+            self.deliver(message)?;
         }
         for place in 0..self.machines.len() {
             self.run_machine(place)?;
@@ -142,17 +142,17 @@ impl Cluster {
         Ok(())
     }
 
-    fn deliver(&mut self, letter: Letter) -> Outcome {
-        let place = (letter.to() - 1) as usize;
+    fn deliver(&mut self, message: PeerMessage) -> Outcome {
+        let place = (message.to() - 1) as usize;
         let machine = &mut self.machines[place];
         if machine.node.is_none() {
             return Ok(());
         }
         if machine.stopped_until > self.now {
-            machine.held.push(letter);
+            machine.held.push(message);
             return Ok(());
         }
-        self.act(place, |node, _, _| node.step(letter).map(drop))
+        self.act(place, |node, _, _| node.step(message).map(drop))
     }
 
     /// Lets a replica do something, and takes what it has then. Its power may fail in the midst: then nothing of that was sent.
@@ -215,8 +215,8 @@ impl Cluster {
         for _ in 0..owed - late.unwrap_or(0) {
             self.tick(place)?;
         }
-        for letter in held {
-            self.act(place, |node, _, _| node.step(letter).map(drop))?;
+        for message in held {
+            self.act(place, |node, _, _| node.step(message).map(drop))?;
         }
         for _ in 0..late.unwrap_or(0) {
             self.tick(place)?;
@@ -250,8 +250,8 @@ impl Cluster {
         let Some(node) = &mut machine.node else { return Ok(()) };
         let output = node.take_output();
         self.checks.look(node)?;
-        for letter in &output.letters {
-            self.network.send(self.now, letter, &mut self.random);
+        for message in &output.messages {
+            self.network.send(self.now, message, &mut self.random);
         }
         for done in output.done {
             self.clients.told(self.now, done, node)?;
@@ -340,7 +340,7 @@ impl Cluster {
             place = *leader;
         }
         let (old, new) = (self.machines[place].id, self.machines.len() as u64 + 1);
-        let made = Place::create(self.plan.variant, self.plan.bytes, &Standing::joiner(CLUSTER, new))?;
+        let made = Place::create(self.plan.variant, self.plan.bytes, &PersistentState::joiner(CLUSTER, new))?;
         self.machines.push(Machine::new(new, made, &self.plan, &mut self.random)?);
         self.swap = Some(Swap::new(old, new));
         Ok(())
@@ -360,7 +360,7 @@ impl Cluster {
         }
         // All must know of it before another is taken away: who does not still needs a quorum of the old members too.
         let knows = |machine: &Machine| {
-            machine.node.as_ref().is_some_and(|node| swap.is_done(&node.store().standing().members))
+            machine.node.as_ref().is_some_and(|node| swap.is_done(&node.store().persistent_state().members))
         };
         let stays = |machine: &&Machine| machine.up_at != u64::MAX && machine.id != swap.old;
         let is_done = self.machines.iter().filter(stays).all(knows);
@@ -394,7 +394,7 @@ impl Cluster {
         let begun = self.now;
         while !self.has_settled() {
             if self.now - begun > SETTLING_STEPS {
-                return Err(format!("it does not settle:{}", self.standings()));
+                return Err(format!("it does not settle:{}", self.persistent_states()));
             }
             self.step()?;
         }
@@ -405,11 +405,11 @@ impl Cluster {
     }
 
     /// How all stand, a line for each.
-    fn standings(&self) -> String {
+    fn persistent_states(&self) -> String {
         let line = |machine: &Machine| match &machine.node {
             Some(node) => {
-                let standing = node.store().standing();
-                let (at, members) = (standing.members_at, &standing.members);
+                let persistent_state = node.store().persistent_state();
+                let (at, members) = (persistent_state.members_at, &persistent_state.members);
                 format!("\n{}: {:?}, members of {at}: {members:?}", machine.id, node.status())
             }
             None => format!("\n{}: off", machine.id),

@@ -115,6 +115,6 @@ impl FrontEnd {
 
     /// Forgets requests of connections that are gone.
     pub(super) fn keep_links(&mut self, is_there: impl Fn(u64) -> bool) {
-        self.clients.keep_visits(is_there);
+        self.clients.keep_peer_sessions(is_there);
     }
 }

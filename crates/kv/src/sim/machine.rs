@@ -10,7 +10,7 @@ use super::place::Place;
 use super::plan::{ELECTION_US, Plan, Story};
 use crate::node::{Clock, Clocks as NodeClocks, LeaseSettings, Node, Settings};
 use crate::store::{self, Store};
-use crate::wire::Letter;
+use crate::wire::PeerMessage;
 
 /// The wall's clock at the beginning.
 const BEGUN_MS: i64 = 1_000_000;
@@ -93,8 +93,8 @@ pub(super) struct Machine {
     pub(super) up_at: u64,
     /// Until when the process is stopped.
     pub(super) stopped_until: u64,
-    /// Letters that wait for a process that is stopped, and ticks that it owes.
-    pub(super) held: Vec<Letter>,
+    /// Messages that wait for a process that is stopped, and ticks that it owes.
+    pub(super) held: Vec<PeerMessage>,
     pub(super) owed_ticks: u64,
     starts: u64,
 }

@@ -1,44 +1,44 @@
-//! The network between replicas: letters as bytes, which come late, twice, in another order, or not.
+//! The network between replicas: messages as bytes, which come late, twice, in another order, or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
 use perdura_pmem::sim::Random;
 
-use crate::wire::{FRAME_BYTES_MAX, Frames, Letter, get_letter, put_letter};
+use crate::wire::{FRAME_BYTES_MAX, Frames, PeerMessage, get_peer_message, put_peer_message};
 
 /// A network.
 #[derive(Default)]
 pub(super) struct Network {
-    /// Letters under way, by the moment of their arrival and a number: from whom, and the bytes.
+    /// Messages under way, by the moment of their arrival and a number: from whom, and the bytes.
     under_way: BTreeMap<(u64, u64), (u64, BytesMut)>,
     sent: u64,
-    /// Of all letters that were sent.
+    /// Of all messages that were sent.
     pub(super) digest: u64,
     /// Ways that are cut: from, to.
     cut: BTreeSet<(u64, u64)>,
-    /// Letters lost of a hundred.
+    /// Messages lost of a hundred.
     pub(super) loss_percent: u64,
-    /// Steps that a letter may take beyond one.
+    /// Steps that a message may take beyond one.
     pub(super) delay: u64,
-    /// To whom letters take so many steps.
+    /// To whom messages take so many steps.
     pub(super) slow_to: Option<(u64, u64)>,
 }
 
 impl Network {
-    pub(super) fn send(&mut self, now: u64, letter: &Letter, random: &mut Random) {
-        if self.cut.contains(&(letter.from(), letter.to())) || random.percent(self.loss_percent) {
+    pub(super) fn send(&mut self, now: u64, message: &PeerMessage, random: &mut Random) {
+        if self.cut.contains(&(message.from(), message.to())) || random.percent(self.loss_percent) {
             return;
         }
         let mut written = BytesMut::new();
-        put_letter(letter, &mut written);
+        put_peer_message(message, &mut written);
         self.digest = self.digest.rotate_left(7).wrapping_mul(31) ^ u64::from(crc32c::crc32c(&written)) ^ now << 32;
-        let late = self.slow_to.filter(|(to, _)| *to == letter.to()).map_or(0, |(_, steps)| steps);
+        let late = self.slow_to.filter(|(to, _)| *to == message.to()).map_or(0, |(_, steps)| steps);
         let copies = if random.one_in(50) { 2 } else { 1 };
         for _ in 0..copies {
             let bytes = written.clone();
             self.sent += 1;
-            self.under_way.insert((now + 1 + late + random.below(self.delay + 1), self.sent), (letter.from(), bytes));
+            self.under_way.insert((now + 1 + late + random.below(self.delay + 1), self.sent), (message.from(), bytes));
         }
     }
 
@@ -47,8 +47,8 @@ impl Network {
         self.cut.contains(&(one, other)) || self.cut.contains(&(other, one))
     }
 
-    /// The letters that arrive by now.
-    pub(super) fn arrived(&mut self, now: u64) -> Result<Vec<Letter>, String> {
+    /// The messages that arrive by now.
+    pub(super) fn arrived(&mut self, now: u64) -> Result<Vec<PeerMessage>, String> {
         let later = self.under_way.split_off(&(now + 1, 0));
         let arrived = std::mem::replace(&mut self.under_way, later);
         arrived.into_values().map(|(_, bytes)| read(bytes)).collect()
@@ -110,17 +110,17 @@ impl Network {
         self.under_way.retain(|_, (sender, _)| *sender != from);
     }
 
-    /// Makes all ways whole, and no letter late or lost from now on.
+    /// Makes all ways whole, and no message late or lost from now on.
     pub(super) fn heal(&mut self) {
         self.whole();
         (self.loss_percent, self.delay) = (0, 1);
     }
 }
 
-fn read(bytes: BytesMut) -> Result<Letter, String> {
+fn read(bytes: BytesMut) -> Result<PeerMessage, String> {
     let mut frames = Frames::default();
     frames.input().unsplit(bytes);
     let frame = frames.next(FRAME_BYTES_MAX).map_err(|broken| broken.to_string())?;
-    let (kind, message) = frame.ok_or("a letter that is not whole")?;
-    get_letter(kind, message).map_err(|torn| torn.to_string())
+    let (kind, message) = frame.ok_or("a message that is not whole")?;
+    get_peer_message(kind, message).map_err(|torn| torn.to_string())
 }

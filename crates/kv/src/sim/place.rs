@@ -7,7 +7,7 @@ use perdura_map::{Kind, Layout};
 use perdura_pmem::sim::{Image, PointKind, Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::{Medium, SimMedium};
 
-use crate::store::{MapConfig, MapStore, Result, SimDisk, Standing, Store, WalConfig, WalStore};
+use crate::store::{MapConfig, MapStore, PersistentState, Result, SimDisk, Store, WalConfig, WalStore};
 
 const NAME: &str = "replica";
 /// DRAM for the ring: a few entries, so that replicas that lag need snapshots.
@@ -72,7 +72,7 @@ pub struct Place {
 
 impl Place {
     /// A new store, of `bytes` if it lies in a map.
-    pub fn create(variant: Variant, bytes: u64, standing: &Standing) -> Result<(Place, Box<dyn Store>)> {
+    pub fn create(variant: Variant, bytes: u64, persistent_state: &PersistentState) -> Result<(Place, Box<dyn Store>)> {
         let (plain, disk) = (Arc::new(SimMedium::new()), SimDisk::default());
         match variant.kind() {
             Some(kind) => {
@@ -81,9 +81,9 @@ impl Place {
                     Kind::BTree => Layout::btree(bytes),
                 };
                 let medium: Arc<dyn Medium> = plain.clone();
-                drop(MapStore::create(&medium, NAME, (kind, &layout), standing, FOUNDED_MS, &map_config())?);
+                drop(MapStore::create(&medium, NAME, (kind, &layout), persistent_state, FOUNDED_MS, &map_config())?);
             }
-            None => drop(WalStore::create(Arc::new(disk.clone()), standing, FOUNDED_MS, &wal_config())?),
+            None => drop(WalStore::create(Arc::new(disk.clone()), persistent_state, FOUNDED_MS, &wal_config())?),
         }
         let place = Place::at(variant, plain.image(), disk);
         let store = place.open()?;

@@ -127,7 +127,7 @@ pub struct Report {
     pub stalled: u64,
     /// The last term.
     pub term: u64,
-    /// Of all letters and answers, in order: equal if two runs were.
+    /// Of all messages and answers, in order: equal if two runs were.
     pub digest: u64,
 }
 

@@ -167,16 +167,16 @@ impl Cluster {
 
     fn forget(&mut self, scheme: Scheme) -> Result<Next, String> {
         let others = self.others(scheme.leader);
-        let deaf = others[scheme.leader % others.len()];
+        let isolated = others[scheme.leader % others.len()];
         match scheme.done {
             0 => {
                 (self.network.delay, self.network.loss_percent) = (1, 0);
-                self.network.cut_off(deaf, &[self.machines[scheme.leader].id], (true, true));
+                self.network.cut_off(isolated, &[self.machines[scheme.leader].id], (true, true));
                 self.only_reads = true;
                 Ok(After(ELECTION_STEPS + self.random.below(ELECTION_STEPS)))
             }
             1 => {
-                for other in others.iter().filter(|other| **other != deaf) {
+                for other in others.iter().filter(|other| **other != isolated) {
                     self.fail(*other as usize - 1, 3);
                 }
                 self.cut_off(scheme, (true, true));
@@ -184,9 +184,9 @@ impl Cluster {
             }
             2 => {
                 // It has long heard no leader, so it may try at once; those that have just begun do not know whom they heard.
-                self.try_to_elect(deaf)?;
+                self.try_to_elect(isolated)?;
                 self.only_reads = false;
-                [0, 1].into_iter().for_each(|client| self.clients.turn_to(client, deaf));
+                [0, 1].into_iter().for_each(|client| self.clients.turn_to(client, isolated));
                 Ok(After(ELECTION_STEPS))
             }
             _ => Ok(End),

@@ -33,9 +33,9 @@ impl Cluster {
             front_end.turn(node).map_err(said)?;
             let output = node.take_output();
             self.checks.look(node)?;
-            let is_quiet = output.done.is_empty() && output.letters.is_empty();
-            for letter in &output.letters {
-                self.network.send(self.now, letter, &mut self.random);
+            let is_quiet = output.done.is_empty() && output.messages.is_empty();
+            for message in &output.messages {
+                self.network.send(self.now, message, &mut self.random);
             }
             for done in output.done {
                 front_end.done(done, node).map_err(said)?;

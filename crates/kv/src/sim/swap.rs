@@ -38,7 +38,7 @@ impl Swap {
         if status.role != Role::Leader {
             return Ok(());
         }
-        let members = leader.store().standing().members.clone();
+        let members = leader.store().persistent_state().members.clone();
         let changes = if members.learners.contains(&self.new) {
             if caught_up + LAG_MAX < status.applied {
                 return Ok(());

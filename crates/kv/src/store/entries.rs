@@ -11,7 +11,7 @@ use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
 use super::error::{Error, ErrorKind, Result};
 use crate::codec::{Torn, get_change, put_change};
-use crate::entry::{Change, Deed, ENTRY_BYTES_MAX, Kind, Tag};
+use crate::entry::{Change, ENTRY_BYTES_MAX, Kind, Tag, WriteBatch};
 
 /// Decoded entry.
 pub(super) struct Done {
@@ -101,7 +101,8 @@ pub(super) fn read(entry: &Entry) -> Result<Done> {
     match entry.entry_type {
         EntryType::EntryNormal if entry.data.is_empty() => Ok(done(Kind::Empty, None, Bytes::new())),
         EntryType::EntryNormal => {
-            let Deed { clock_ms, changes } = Deed::from_bytes(entry.data.clone()).map_err(unreadable(entry.index))?;
+            let WriteBatch { clock_ms, changes } =
+                WriteBatch::from_bytes(entry.data.clone()).map_err(unreadable(entry.index))?;
             Ok(Done { changes, ..done(Kind::Usual, Some(clock_ms), Bytes::new()) })
         }
         EntryType::EntryConfChangeV2 if entry.context.is_empty() => Ok(done(Kind::Members, None, Bytes::new())),
@@ -124,7 +125,7 @@ pub(super) fn entry(index: u64, tag: &Tag, changes: Vec<Change>) -> Result<Entry
     let entry = Entry { index, term: tag.term, ..Entry::default() };
     match tag.kind {
         Kind::Empty => Ok(entry),
-        Kind::Usual => Ok(Entry { data: Deed { clock_ms: tag.clock_ms, changes }.to_bytes(), ..entry }),
+        Kind::Usual => Ok(Entry { data: WriteBatch { clock_ms: tag.clock_ms, changes }.to_bytes(), ..entry }),
         Kind::Members if tag.context.is_empty() => Ok(Entry { entry_type: EntryType::EntryConfChangeV2, ..entry }),
         Kind::Members => {
             let change = get_change(tag.context.clone()).map_err(unreadable(index))?;
@@ -138,7 +139,7 @@ pub(super) fn entry(index: u64, tag: &Tag, changes: Vec<Change>) -> Result<Entry
 #[cfg(test)]
 mod tests {
     use super::{
-        Bytes, Change, ConfChangeV2, Deed, Entry, EntryType, change_of_members, members_entry_context, read, tag,
+        Bytes, Change, ConfChangeV2, Entry, EntryType, WriteBatch, change_of_members, members_entry_context, read, tag,
     };
     use protobuf::Message as _;
     use raft::eraftpb::{ConfChangeSingle, ConfChangeType};
@@ -155,8 +156,8 @@ mod tests {
         comes_back(&usual);
         let key = |text: &'static str| Bytes::from_static(text.as_bytes());
         let changes = vec![Change { key: key("a"), value: Some(key("1")) }, Change { key: key("b"), value: None }];
-        comes_back(&Entry { data: Deed { clock_ms: 9, changes }.to_bytes(), ..usual.clone() });
-        comes_back(&Entry { data: Deed { clock_ms: 9, changes: Vec::new() }.to_bytes(), ..usual.clone() });
+        comes_back(&Entry { data: WriteBatch { clock_ms: 9, changes }.to_bytes(), ..usual.clone() });
+        comes_back(&Entry { data: WriteBatch { clock_ms: 9, changes: Vec::new() }.to_bytes(), ..usual.clone() });
         let leaving = Entry { entry_type: EntryType::EntryConfChangeV2, ..usual };
         comes_back(&leaving);
         let single =
@@ -183,6 +184,6 @@ mod tests {
             assert!(read(&wrong).is_err() && !super::is_sound(&wrong), "{wrong:?}");
         }
         let long = vec![Change { key: vec![1; super::KEY_BYTES_MAX + 1].into(), value: None }];
-        assert!(!super::is_sound(&Entry { data: Deed { clock_ms: 9, changes: long }.to_bytes(), ..usual }));
+        assert!(!super::is_sound(&Entry { data: WriteBatch { clock_ms: 9, changes: long }.to_bytes(), ..usual }));
     }
 }

@@ -66,10 +66,14 @@ fn refusal(error: super::Error) -> raft::Error {
 
 impl Storage for Log {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let (store, standing) = (self.store(), self.store().standing());
-        let hard_state =
-            HardState { term: standing.term, vote: standing.vote, commit: store.applied(), ..HardState::default() };
-        Ok(RaftState::new(hard_state, standing.members.clone()))
+        let (store, persistent_state) = (self.store(), self.store().persistent_state());
+        let hard_state = HardState {
+            term: persistent_state.term,
+            vote: persistent_state.vote,
+            commit: store.applied(),
+            ..HardState::default()
+        };
+        Ok(RaftState::new(hard_state, persistent_state.members.clone()))
     }
 
     fn entries(

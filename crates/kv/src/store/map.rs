@@ -1,9 +1,9 @@
 //! The store over an ordered map in persistent memory: the log and the state are one.
 //!
 //! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes conflicting entries back, `apply`
-//! commits, `forget` compacts, and the standing is the map's `meta`. So a confirmation covers all of them, or none:
+//! commits, `forget` compacts, and the persistent_state is the map's `meta`. So a confirmation covers all of them, or none:
 //!
-//! - it comes between calls, so the standing that was set before an entry is durable with it or before;
+//! - it comes between calls, so the persistent_state that was set before an entry is durable with it or before;
 //! - members are noted before the entry that made them is applied, so what is applied has its members noted.
 //!
 //! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in the ring; after a start the
@@ -26,7 +26,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
-use super::{Footprint, Moment, Outgoing, Room, Share, Shortages, SnapshotFormat, Standing, Store};
+use super::{Footprint, Outgoing, PersistentState, ReadLevel, Room, Share, Shortages, SnapshotFormat, Store};
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, begin, part_of};
 
@@ -70,7 +70,7 @@ struct Receiving {
 pub struct MapStore {
     map: Box<dyn OrderedMap>,
     config: MapConfig,
-    standing: Standing,
+    persistent_state: PersistentState,
     ring: Ring,
     applied: u64,
     is_partial: bool,
@@ -88,12 +88,12 @@ impl MapStore {
         medium: &Arc<dyn Medium>,
         name: &str,
         (kind, layout): (Kind, &Layout),
-        standing: &Standing,
+        persistent_state: &PersistentState,
         clock_ms: u64,
         config: &MapConfig,
     ) -> Result<Self> {
         let map = perdura_map::create(medium, name, kind, layout, &config.of_map())?;
-        open::found(&*map, standing, clock_ms)?;
+        open::found(&*map, persistent_state, clock_ms)?;
         drop(map);
         Self::open(medium, name, config)
     }
@@ -101,11 +101,11 @@ impl MapStore {
     /// Opens the store in a file, over whichever structure it has.
     pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &MapConfig) -> Result<Self> {
         let map = perdura_map::open(medium, name, &config.of_map())?;
-        let open::Found { standing, ring, applied, is_partial } = open::open(&*map, name, config.ring_bytes)?;
+        let open::Found { persistent_state, ring, applied, is_partial } = open::open(&*map, name, config.ring_bytes)?;
         Ok(Self {
             map,
             config: *config,
-            standing,
+            persistent_state,
             ring,
             applied,
             is_partial,
@@ -125,10 +125,10 @@ impl MapStore {
         if self.is_partial { Err(Error::partial()) } else { Ok(()) }
     }
 
-    fn note(&mut self, standing: Standing) -> Result<()> {
-        if standing != self.standing {
-            self.map.set_meta(&standing.to_bytes())?;
-            self.standing = standing;
+    fn note(&mut self, persistent_state: PersistentState) -> Result<()> {
+        if persistent_state != self.persistent_state {
+            self.map.set_meta(&persistent_state.to_bytes())?;
+            self.persistent_state = persistent_state;
         }
         Ok(())
     }
@@ -170,9 +170,9 @@ impl MapStore {
     /// Puts a content that is built in force.
     fn force(&mut self, loader: Loader, metadata: &SnapshotMetadata) -> Result<bool> {
         // Before the content, and so durable with it: nobody may have the content and old members.
-        let standing = self.standing.received(metadata)?;
-        let before = self.standing.clone();
-        self.note(standing)?;
+        let persistent_state = self.persistent_state.received(metadata)?;
+        let before = self.persistent_state.clone();
+        self.note(persistent_state)?;
         if let Err(error) = loader.finish() {
             self.note(before)?;
             return self.shortages.watch(Err(open::refused(error)));
@@ -207,10 +207,10 @@ impl MapStore {
         Ok(())
     }
 
-    fn timestamp(&self, moment: Moment) -> u64 {
+    fn timestamp(&self, moment: ReadLevel) -> u64 {
         match moment {
-            Moment::Newest => self.ring.last(),
-            Moment::Applied => self.applied,
+            ReadLevel::Newest => self.ring.last(),
+            ReadLevel::Applied => self.applied,
         }
     }
 }
@@ -225,16 +225,16 @@ impl Store for MapStore {
         Footprint { written_bytes: written.flushed_bytes() + written.nt_bytes, used_bytes: self.map.space().used }
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn persistent_state(&self) -> &PersistentState {
+        &self.persistent_state
     }
 
     fn set_vote(&mut self, term: u64, vote: u64) -> Result<()> {
-        self.note(Standing { term, vote, ..self.standing.clone() })
+        self.note(PersistentState { term, vote, ..self.persistent_state.clone() })
     }
 
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
-        self.note(self.standing.with_members(index, members)?)
+        self.note(self.persistent_state.with_members(index, members)?)
     }
 
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
@@ -314,7 +314,7 @@ impl Store for MapStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: Moment) -> u64 {
+    fn clock_ms(&self, moment: ReadLevel) -> u64 {
         self.ring.clock_ms(self.timestamp(moment))
     }
 
@@ -322,17 +322,17 @@ impl Store for MapStore {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
         let found = self.map.get(place, self.timestamp(moment))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
         let found = self.map.get(place, self.timestamp(moment))?;
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
         let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(moment))?;
         while let Some(entry) = scan.advance()? {
             if !entry.key.starts_with(prefix) || !each(entry.key, entry.value) {
@@ -358,7 +358,7 @@ impl Store for MapStore {
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
         self.check_whole()?;
         let (index, term) = (self.applied, self.ring.term(self.applied)?);
-        let metadata = self.standing.metadata(index, term)?;
+        let metadata = self.persistent_state.metadata(index, term)?;
         let snapshot = self.map.snapshot_within(self.config.snapshot_garbage_bytes)?;
         Ok(Box::new(outgoing::OfMap::new(snapshot, metadata, chunk_bytes)))
     }

@@ -34,7 +34,9 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::entries;
 use super::error::{Error, Result};
 use super::ring::{Base, Ring};
-use super::{ErrorKind, Footprint, Moment, Outgoing, Room, Share, Shortages, SnapshotFormat, Standing, Store};
+use super::{
+    ErrorKind, Footprint, Outgoing, PersistentState, ReadLevel, Room, Share, Shortages, SnapshotFormat, Store,
+};
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::Checkpoint;
@@ -57,7 +59,7 @@ pub struct WalStore {
     disk: Counted,
     config: WalConfig,
     tail: Tail,
-    standing: Standing,
+    persistent_state: PersistentState,
     ring: Ring,
     versions: Versions,
     applied: u64,
@@ -77,21 +79,26 @@ pub struct WalStore {
 impl WalStore {
     /// Makes the store of a new replica on an empty disk. `clock_ms` is the clock of the founding entry, which all founders are given
     /// alike.
-    pub fn create(disk: Arc<dyn Disk>, standing: &Standing, clock_ms: u64, config: &WalConfig) -> Result<Self> {
-        open::found(&*disk, standing, clock_ms, config)?;
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        persistent_state: &PersistentState,
+        clock_ms: u64,
+        config: &WalConfig,
+    ) -> Result<Self> {
+        open::found(&*disk, persistent_state, clock_ms, config)?;
         Self::open(disk, config)
     }
 
     /// Opens the store on a disk.
     pub fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
         let disk = Counted::new(disk);
-        let open::Found { tail, standing, base, ring, pairs, applied, is_partial } =
+        let open::Found { tail, persistent_state, base, ring, pairs, applied, is_partial } =
             open::open(&disk, config.ring_bytes)?;
         let mut store = WalStore {
             disk,
             config: *config,
             tail,
-            standing,
+            persistent_state,
             ring,
             versions: Versions::read(pairs),
             applied: base.index,
@@ -129,11 +136,11 @@ impl WalStore {
         if self.is_partial { Err(Error::partial()) } else { Ok(()) }
     }
 
-    fn note(&mut self, standing: Standing) -> Result<()> {
+    fn note(&mut self, persistent_state: PersistentState) -> Result<()> {
         self.check_usable()?;
-        if standing != self.standing {
-            Item::Standing(Box::new(standing.clone())).put(&mut self.tail.items);
-            self.standing = standing;
+        if persistent_state != self.persistent_state {
+            Item::PersistentState(Box::new(persistent_state.clone())).put(&mut self.tail.items);
+            self.persistent_state = persistent_state;
         }
         Ok(())
     }
@@ -162,16 +169,16 @@ impl Store for WalStore {
         Footprint { written_bytes: self.disk.written_bytes(), used_bytes: self.disk.used_bytes() }
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn persistent_state(&self) -> &PersistentState {
+        &self.persistent_state
     }
 
     fn set_vote(&mut self, term: u64, vote: u64) -> Result<()> {
-        self.note(Standing { term, vote, ..self.standing.clone() })
+        self.note(PersistentState { term, vote, ..self.persistent_state.clone() })
     }
 
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()> {
-        self.note(self.standing.with_members(index, members)?)
+        self.note(self.persistent_state.with_members(index, members)?)
     }
 
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
@@ -250,10 +257,10 @@ impl Store for WalStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: Moment) -> u64 {
+    fn clock_ms(&self, moment: ReadLevel) -> u64 {
         self.ring.clock_ms(match moment {
-            Moment::Newest => self.ring.last(),
-            Moment::Applied => self.applied,
+            ReadLevel::Newest => self.ring.last(),
+            ReadLevel::Applied => self.applied,
         })
     }
 
@@ -261,18 +268,18 @@ impl Store for WalStore {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: Moment, place: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
         self.check_whole()?;
         Ok(self.versions.get(moment, place))
     }
 
-    fn part(&self, moment: Moment, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
         let found = self.get(moment, place)?;
         // A shared part would keep the whole value.
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: Moment, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
         self.check_whole()?;
         self.versions.scan(moment, prefix, from, each);
         Ok(())
@@ -293,7 +300,7 @@ impl Store for WalStore {
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>> {
         self.check_whole()?;
         let (index, term) = (self.applied, self.ring.term(self.applied)?);
-        let metadata = self.standing.metadata(index, term)?;
+        let metadata = self.persistent_state.metadata(index, term)?;
         let base = Base { index, term, clock_ms: self.ring.clock_ms(index) };
         let pairs = self.versions.applied().freeze(self.config.snapshot_garbage_bytes);
         Ok(Box::new(outgoing::OfState::new(base, pairs, metadata, chunk_bytes)))

@@ -21,7 +21,7 @@ fn clients_leave_descriptors_to_the_replica() {
     replica.logs("fewer clients than clients.connections_max");
     let mut client = replica.client().expect("a client");
     let address = ("127.0.0.1", replica.ports[0]);
-    let crowd: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(address).ok()).collect();
+    let class: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(address).ok()).collect();
     std::thread::sleep(Duration::from_millis(500));
     let value = "v".repeat(2000);
     for number in 0..300 {
@@ -32,7 +32,7 @@ fn clients_leave_descriptors_to_the_replica() {
     assert!(replica.state().is_some());
     let lines = replica.log().matches("cannot be taken in").count();
     assert!(lines <= 1, "{lines} lines of one fault");
-    drop(crowd);
+    drop(class);
     wait_for("a place", || {
         replica.client().ok()?.call(&["PING"]).ok().filter(|reply| *reply == Reply::Text("PONG".into()))
     });

@@ -4,8 +4,8 @@ use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 
 use perdura_kv::config::Tls;
-use perdura_kv::server::hello::{Addresses, Hello, Word, get_word, put_word};
-use perdura_kv::server::tls::Connects;
+use perdura_kv::server::handshake::{Addresses, Handshake, Hello, get_handshake, put_handshake};
+use perdura_kv::server::tls::TlsConnector;
 use perdura_kv::wire::Frames;
 
 use super::certificates::Authority;
@@ -58,7 +58,7 @@ fn tls(table: &str) -> Tls {
 
 /// A request over an encrypted connection.
 fn call(port: u16, table: &str, words: &[&[u8]]) -> std::io::Result<Reply> {
-    let connection = Connects::new(&tls(table)).expect("certificates").connection("127.0.0.1:0")?;
+    let connection = TlsConnector::new(&tls(table)).expect("certificates").connection("127.0.0.1:0")?;
     let rustls::Connection::Client(connection) = connection else { panic!("a client's side") };
     let mut stream = rustls::StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", port))?);
     stream.write_all(&request(words))?;
@@ -113,13 +113,14 @@ fn replicas_and_clients_with_certificates_work_together_and_others_are_refused()
 }
 
 /// Says something to a replica over an encrypted connection, and returns the first word that comes back.
-fn greeted(replica: &Replica, table: &str, word: &Word) -> Word {
-    let connection = Connects::new(&tls(table)).expect("certificates").connection("127.0.0.1:0").expect("a connection");
+fn greeted(replica: &Replica, table: &str, word: &Handshake) -> Handshake {
+    let connection =
+        TlsConnector::new(&tls(table)).expect("certificates").connection("127.0.0.1:0").expect("a connection");
     let rustls::Connection::Client(connection) = connection else { panic!("a client's side") };
     let socket = TcpStream::connect(("127.0.0.1", replica.ports[1])).expect("a connection");
     let mut stream = rustls::StreamOwned::new(connection, socket);
     let mut out = bytes::BytesMut::new();
-    put_word(word, &mut out);
+    put_handshake(word, &mut out);
     stream.write_all(&out).expect("sent");
     let (mut frames, mut buffer) = (Frames::default(), [0; 4096]);
     loop {
@@ -127,7 +128,7 @@ fn greeted(replica: &Replica, table: &str, word: &Word) -> Word {
         assert_ne!(count, 0, "nothing was said");
         frames.input().extend_from_slice(&buffer[..count]);
         if let Some((kind, bytes)) = frames.next(4096).expect("sound") {
-            return get_word(kind, bytes).expect("a word");
+            return get_handshake(kind, bytes).expect("a word");
         }
     }
 }
@@ -153,22 +154,22 @@ fn a_certificate_is_that_of_its_replica_and_of_an_operator_who_is_named() {
     let cluster = u128::from_str_radix(state["cluster"].as_str().expect("an id"), 16).expect("a number");
     let addresses = |peer: &str| Addresses { peer: peer.into(), client: "127.0.0.1:1".into() };
     let hello = |peer: &str| Hello { cluster, replica: id, start: 9, addresses: addresses(peer), ..Hello::default() };
-    let is_refused = |table: &str, word: Word, why: &str| match greeted(&first, table, &word) {
-        Word::Refusal(text) => assert!(text.contains(why), "{text}"),
+    let is_refused = |table: &str, word: Handshake, why: &str| match greeted(&first, table, &word) {
+        Handshake::Refusal(text) => assert!(text.contains(why), "{text}"),
         word => panic!("{why}: {word:?}"),
     };
-    is_refused(&other, Word::Hello(Hello::default()), "none of the hosts in peers.names");
-    is_refused(&other, Word::Hello(hello("other.test:1")), "none of the hosts in peers.names");
+    is_refused(&other, Handshake::Hello(Hello::default()), "none of the hosts in peers.names");
+    is_refused(&other, Handshake::Hello(hello("other.test:1")), "none of the hosts in peers.names");
     // A name that may operate the cluster is no replica of it: neither where the replica is, nor where it itself is.
     let operator = own.table("operator.test");
     let why = format!("wrong certificate: replica {id} is at");
-    is_refused(&operator, Word::Hello(hello(&second.peers())), &why);
-    is_refused(&operator, Word::Hello(hello("operator.test:1")), &why);
-    is_refused(&operator, Word::Forwards(hello(&second.peers())), &why);
-    is_refused(&table, Word::Hello(hello("operator.test:1")), &why);
+    is_refused(&operator, Handshake::Hello(hello(&second.peers())), &why);
+    is_refused(&operator, Handshake::Hello(hello("operator.test:1")), &why);
+    is_refused(&operator, Handshake::Forwards(hello(&second.peers())), &why);
+    is_refused(&table, Handshake::Hello(hello("operator.test:1")), &why);
     first.logs("wrong certificate");
-    assert!(matches!(greeted(&first, &operator, &Word::Hello(Hello::default())), Word::Welcome { .. }));
+    assert!(matches!(greeted(&first, &operator, &Handshake::Hello(Hello::default())), Handshake::Welcome { .. }));
     // One that moves to another host has a certificate of both.
     let both = own.table_of("both", &["127.0.0.1", "operator.test"]);
-    assert!(matches!(greeted(&first, &both, &Word::Hello(hello("operator.test:1"))), Word::Welcome { .. }));
+    assert!(matches!(greeted(&first, &both, &Handshake::Hello(hello("operator.test:1"))), Handshake::Welcome { .. }));
 }

@@ -141,9 +141,9 @@ fn a_killed_leader_loses_and_repeats_nothing_that_was_passed_on() {
 
 /// Bytes that no replica sends end the connection with a reason, and nothing else.
 #[test]
-fn strangers_pass_nothing_on() {
+fn foreign_bytes_are_not_passed_on() {
     use bytes::{BufMut, BytesMut};
-    use perdura_kv::server::hello::{Hello, Word, get_word, put_word};
+    use perdura_kv::server::handshake::{Handshake, Hello, get_handshake, put_handshake};
     use perdura_kv::wire::{Frames, put_frame};
     use std::io::{Read, Write};
 
@@ -162,7 +162,7 @@ fn strangers_pass_nothing_on() {
         (Hello { start: 2, ..valid }, "two nodes with one id"),
     ] {
         let mut out = BytesMut::new();
-        put_word(&Word::Forwards(hello), &mut out);
+        put_handshake(&Handshake::Forwards(hello), &mut out);
         put_frame(&mut out, 4, |out| out.put_slice(&[1; 40]));
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", replicas[lead].ports[1])).expect("a connection");
         stream.write_all(&out).expect("sent");
@@ -170,9 +170,9 @@ fn strangers_pass_nothing_on() {
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             frames.input().extend_from_slice(&buffer[..count]);
             while let Ok(Some((kind, bytes))) = frames.next(4096) {
-                last = get_word(kind, bytes).ok();
+                last = get_handshake(kind, bytes).ok();
             }
         }
-        assert!(matches!(&last, Some(Word::Refusal(text)) if text.contains(why)), "{why}: {last:?}");
+        assert!(matches!(&last, Some(Handshake::Refusal(text)) if text.contains(why)), "{why}: {last:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use bytes::BytesMut;
-use perdura_kv::server::hello::{Hello, Word, get_word, put_word};
+use perdura_kv::server::handshake::{Handshake, Hello, get_handshake, put_handshake};
 use perdura_kv::wire::Frames;
 
 use super::replica::{Replica, wait_for};
@@ -19,7 +19,7 @@ fn founded(top: &std::path::Path, name: &str, store: &str) -> Replica {
 }
 
 /// Says something to a replica, and returns what it answers until it closes the connection.
-fn said(replica: &Replica, bytes: &[u8]) -> Vec<Word> {
+fn said(replica: &Replica, bytes: &[u8]) -> Vec<Handshake> {
     let mut stream = TcpStream::connect(("127.0.0.1", replica.ports[1])).expect("a connection");
     stream.write_all(bytes).expect("sent");
     let (mut frames, mut buffer, mut words) = (Frames::default(), [0; 4096], Vec::new());
@@ -29,7 +29,7 @@ fn said(replica: &Replica, bytes: &[u8]) -> Vec<Word> {
         }
         frames.input().extend_from_slice(&buffer[..count]);
         while let Ok(Some((kind, bytes))) = frames.next(4096) {
-            words.push(get_word(kind, bytes).expect("a word"));
+            words.push(get_handshake(kind, bytes).expect("a word"));
         }
     }
     words
@@ -37,14 +37,14 @@ fn said(replica: &Replica, bytes: &[u8]) -> Vec<Word> {
 
 fn hello(hello: Hello) -> Vec<u8> {
     let mut out = BytesMut::new();
-    put_word(&Word::Hello(hello), &mut out);
+    put_handshake(&Handshake::Hello(hello), &mut out);
     out.to_vec()
 }
 
 #[track_caller]
 fn is_refused(replica: &Replica, bytes: &[u8], why: &str) {
     match &said(replica, bytes)[..] {
-        [Word::Refusal(text)] => assert!(text.contains(why), "{text}"),
+        [Handshake::Refusal(text)] => assert!(text.contains(why), "{text}"),
         other => panic!("{why}: {other:?}"),
     }
     replica.logs(why);
@@ -52,7 +52,7 @@ fn is_refused(replica: &Replica, bytes: &[u8], why: &str) {
 
 /// A replica of another cluster, one that nobody knows, one with an id that is taken, and one that speaks another version.
 #[test]
-fn strangers_at_the_address_for_replicas_are_refused_by_their_fault() {
+fn foreign_connections_at_the_address_for_replicas_are_refused_by_their_fault() {
     let top = tempfile::tempdir().expect("a directory");
     let replica = founded(top.path(), "a", "list");
     let state = replica.state().expect("a state");
@@ -142,7 +142,7 @@ fn damaged_data_are_refused_and_the_way_back_is_said() {
     assert!(said.contains("damaged") && said.contains("perdura-kv join"), "{said}");
 }
 
-/// Request that a page of a stranger has a browser send to the address for clients.
+/// Request that a foreign page has a browser send to the address for clients.
 #[test]
 fn a_browser_is_not_taken_for_a_client() {
     let top = tempfile::tempdir().expect("a directory");
@@ -164,7 +164,7 @@ fn a_browser_is_not_taken_for_a_client() {
 
 /// A replica that was started again let clients in as `default`, who may do everything, until it had read its users.
 #[test]
-fn a_replica_that_is_started_again_never_lets_a_stranger_in() {
+fn a_replica_that_is_started_again_never_serves_an_unauthenticated_client() {
     let top = tempfile::tempdir().expect("a directory");
     let mut replica = founded(top.path(), "a", "list");
     let mut client = replica.client().expect("a client");
@@ -175,13 +175,13 @@ fn a_replica_that_is_started_again_never_lets_a_stranger_in() {
         replica.kill();
         replica.start();
         // From the first moment on at which it listens.
-        let mut stranger = wait_for("a connection", || replica.client().ok());
-        let refused = wait_for("a replica that knows its users", || match stranger.call(&["READONLY"]) {
+        let mut unauthenticated = wait_for("a connection", || replica.client().ok());
+        let refused = wait_for("a replica that knows its users", || match unauthenticated.call(&["READONLY"]) {
             Ok(Reply::Error(text)) if text.starts_with("LOADING ") => None,
             other => Some(other),
         });
         assert!(matches!(&refused, Ok(Reply::Error(text)) if text.starts_with("NOAUTH ")), "{refused:?}");
-        assert_eq!(stranger.call(&["AUTH", "alice", "pw"]).expect("a reply"), Reply::Text("OK".into()));
+        assert_eq!(unauthenticated.call(&["AUTH", "alice", "pw"]).expect("a reply"), Reply::Text("OK".into()));
     }
 }
 

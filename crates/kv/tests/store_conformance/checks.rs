@@ -1,9 +1,9 @@
 //! Single checks, each on a new store.
 
 use bytes::Bytes;
-use perdura_kv::entry::{Change, Deed};
+use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{self, Variant};
-use perdura_kv::store::{Disk, ErrorKind, FOUNDING, Moment, Result, Standing, Store};
+use perdura_kv::store::{Disk, ErrorKind, FOUNDING, PersistentState, ReadLevel, Result, Store};
 use perdura_pmem::sim::Random;
 use raft::eraftpb::{ConfState, Entry};
 
@@ -55,16 +55,16 @@ fn a_log_whose_end_is_lost(variant: Variant) {
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
 }
 
-fn founder() -> Standing {
-    Standing::founder(7, 1, vec![1, 2, 3])
+fn founder() -> PersistentState {
+    PersistentState::founder(7, 1, vec![1, 2, 3])
 }
 
 /// Where a store lies that is closed, or whose power fails, and opened again.
 struct Place(sim::Place);
 
 impl Place {
-    fn create(variant: Variant, bytes: u64, standing: &Standing) -> (Place, Box<dyn Store>) {
-        let (place, store) = sim::Place::create(variant, bytes, standing).expect("a store");
+    fn create(variant: Variant, bytes: u64, persistent_state: &PersistentState) -> (Place, Box<dyn Store>) {
+        let (place, store) = sim::Place::create(variant, bytes, persistent_state).expect("a store");
         (Place(place), store)
     }
 
@@ -88,8 +88,8 @@ fn made(variant: Variant) -> (Place, Box<dyn Store>) {
 
 fn put(index: u64, term: u64, key: &str, value: &[u8]) -> Entry {
     let change = Change { key: key.to_owned().into(), value: Some(Bytes::copy_from_slice(value)) };
-    let deed = Deed { clock_ms: 1000 + index, changes: vec![change] };
-    Entry { index, term, data: deed.to_bytes(), ..Entry::default() }
+    let batch = WriteBatch { clock_ms: 1000 + index, changes: vec![change] };
+    Entry { index, term, data: batch.to_bytes(), ..Entry::default() }
 }
 
 #[track_caller]
@@ -104,21 +104,21 @@ fn refused<T>(result: Result<T>, kind: ErrorKind) {
 }
 
 fn newest(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
-    store.get(Moment::Newest, key.as_bytes()).expect("it reads").map(|value| value.to_vec())
+    store.get(ReadLevel::Newest, key.as_bytes()).expect("it reads").map(|value| value.to_vec())
 }
 
 fn a_founder_and_a_joiner(variant: Variant) {
     let (mut place, store) = made(variant);
     assert_eq!((store.first(), store.last(), store.applied()), (2, FOUNDING, FOUNDING));
-    assert_eq!((store.term(FOUNDING).expect("it is known"), store.clock_ms(Moment::Newest)), (1, 1000));
-    assert_eq!(*store.standing(), founder());
+    assert_eq!((store.term(FOUNDING).expect("it is known"), store.clock_ms(ReadLevel::Newest)), (1, 1000));
+    assert_eq!(*store.persistent_state(), founder());
     let store = place.restart(store).expect("it opens");
-    assert_eq!(*store.standing(), founder());
-    let joiner = Standing::joiner(7, 9);
+    assert_eq!(*store.persistent_state(), founder());
+    let joiner = PersistentState::joiner(7, 9);
     let (mut place, store) = Place::create(variant, 1 << 20, &joiner);
     assert_eq!((store.first(), store.last(), store.applied(), store.term(0).expect("none")), (1, 0, 0, 0));
     let store = place.restart(store).expect("it opens");
-    assert_eq!(*store.standing(), joiner);
+    assert_eq!(*store.persistent_state(), joiner);
 }
 
 fn entries_in_the_wrong_place(variant: Variant) {
@@ -155,7 +155,7 @@ fn a_vote_is_there(variant: Variant) {
         store.persist().expect("durable");
         store.set_vote(6, 2).expect("noted");
         let store = place.fail(store, &mut Random::new(seed)).expect("it opens");
-        let Standing { term, vote, .. } = *store.standing();
+        let PersistentState { term, vote, .. } = *store.persistent_state();
         assert!((term, vote) == (5, 3) || (term, vote) == (6, 2), "{term}, {vote}");
         assert_eq!(newest(&*store, "a"), Some(b"1".to_vec()));
     }
@@ -171,7 +171,10 @@ fn members_come_before_what_they_are_of(variant: Variant) {
         store.commit(2).expect("it is there");
         store.persist().expect("durable");
         let store = place.fail(store, &mut Random::new(seed)).expect("it opens");
-        assert_eq!((store.applied(), store.standing().members_at, &store.standing().members), (2, 2, &members));
+        assert_eq!(
+            (store.applied(), store.persistent_state().members_at, &store.persistent_state().members),
+            (2, 2, &members)
+        );
         let many = ConfState { voters: (0..32).collect(), ..ConfState::default() };
         let mut store = store;
         refused(store.set_members(3, &many), ErrorKind::Order);
@@ -189,7 +192,7 @@ fn a_snapshot_outlives_changes(variant: Variant) {
         let last = store.last();
         store.append(&[put(last + 1, 1, "k1", b"later")]).expect("it follows");
         store.upkeep().expect("upkeep");
-        let (_other, mut target) = Place::create(variant, 1 << 20, &Standing::joiner(7, 9));
+        let (_other, mut target) = Place::create(variant, 1 << 20, &PersistentState::joiner(7, 9));
         target.receive(true).expect("it is emptied");
         for number in 0.. {
             let (chunk, is_last) = snapshot.chunk(number).expect("a chunk");
@@ -201,7 +204,10 @@ fn a_snapshot_outlives_changes(variant: Variant) {
         }
         refused(snapshot.chunk(1 << 20), ErrorKind::Expired);
         target.finish(snapshot.metadata()).expect("it is whole");
-        assert_eq!((target.last(), target.applied(), &target.standing().members), (30, 30, &store.standing().members));
+        assert_eq!(
+            (target.last(), target.applied(), &target.persistent_state().members),
+            (30, 30, &store.persistent_state().members)
+        );
         assert_eq!(newest(&*target, "k1"), Some(vec![29; 90]));
         assert_eq!(newest(&*target, "k3"), Some(vec![24; 90]));
         target.append(&[put(31, 1, "k1", b"next")]).expect("it follows");
@@ -218,9 +224,9 @@ fn a_partial_store_does_nothing(variant: Variant) {
         assert!(store.is_partial() && store.last() == 0);
         refused(store.append(&[put(1, 1, "a", b"1")]), ErrorKind::Partial);
         refused(store.commit(0), ErrorKind::Partial);
-        refused(store.get(Moment::Newest, b"a"), ErrorKind::Partial);
+        refused(store.get(ReadLevel::Newest, b"a"), ErrorKind::Partial);
         refused(store.snapshot(100), ErrorKind::Partial);
-        assert_eq!((store.standing().term, store.standing().vote), (4, 2));
+        assert_eq!((store.persistent_state().term, store.persistent_state().vote), (4, 2));
         assert!(!store.upkeep().expect("nothing to do"));
         store.persist().expect("durable");
         store = place.fail(store, &mut Random::new(seed)).expect("it opens");
@@ -235,7 +241,7 @@ fn a_snapshot_of_something_else(variant: Variant) {
     let mut snapshot = source.snapshot(1 << 20).expect("a snapshot");
     let (chunk, is_last) = snapshot.chunk(0).expect("a chunk");
     assert!(is_last);
-    let (_other, mut target) = Place::create(variant, 1 << 20, &Standing::joiner(7, 9));
+    let (_other, mut target) = Place::create(variant, 1 << 20, &PersistentState::joiner(7, 9));
     for (index, term) in [(3, 1), (2, 2)] {
         target.receive(true).expect("it is emptied");
         target.push(0, &chunk).expect("it is whole");

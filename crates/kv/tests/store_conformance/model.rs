@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
-use perdura_kv::entry::Deed;
-use perdura_kv::store::{ErrorKind, FOUNDING, Moment, Standing, Store};
+use perdura_kv::entry::WriteBatch;
+use perdura_kv::store::{ErrorKind, FOUNDING, PersistentState, ReadLevel, Store};
 use raft::eraftpb::{Entry, EntryType};
 
 pub type State = BTreeMap<Bytes, Bytes>;
@@ -13,7 +13,7 @@ pub type State = BTreeMap<Bytes, Bytes>;
 /// A model of a store, after some call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    pub standing: Standing,
+    pub persistent_state: PersistentState,
     /// State of the applied entries that are not in the log: all up to the base.
     pub below: State,
     pub base: u64,
@@ -26,11 +26,11 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(standing: Standing) -> Model {
-        let is_founder = standing.is_founder();
+    pub fn new(persistent_state: PersistentState) -> Model {
+        let is_founder = persistent_state.is_founder();
         let (base, base_clock_ms) = if is_founder { (FOUNDING, 1000) } else { (0, 0) };
         let (below, log) = (State::new(), Vec::new());
-        Model { standing, below, base, base_term: base, base_clock_ms, log, applied: base, is_partial: false }
+        Model { persistent_state, below, base, base_term: base, base_clock_ms, log, applied: base, is_partial: false }
     }
 
     pub fn last(&self) -> u64 {
@@ -55,7 +55,7 @@ impl Model {
             if entry.data.is_empty() {
                 continue;
             }
-            for change in Deed::from_bytes(entry.data.clone()).expect("our own").changes {
+            for change in WriteBatch::from_bytes(entry.data.clone()).expect("our own").changes {
                 match change.value {
                     Some(value) => state.insert(change.key, value),
                     None => state.remove(&change.key),
@@ -68,33 +68,42 @@ impl Model {
     pub fn clock_ms(&self, at: u64) -> u64 {
         let own = |entry: &Entry| match entry.entry_type {
             EntryType::EntryNormal if entry.data.is_empty() => 0,
-            EntryType::EntryNormal => Deed::from_bytes(entry.data.clone()).expect("our own").clock_ms,
+            EntryType::EntryNormal => WriteBatch::from_bytes(entry.data.clone()).expect("our own").clock_ms,
             _ => entry.context.get(..8).map_or(0, |clock| u64::from_le_bytes(clock.try_into().expect("eight bytes"))),
         };
         self.log.iter().filter(|entry| entry.index <= at).map(own).fold(self.base_clock_ms, u64::max)
     }
 
     /// Makes it that of a store which has received what is applied here.
-    pub fn received(&self, mut standing: Standing) -> Model {
+    pub fn received(&self, mut persistent_state: PersistentState) -> Model {
         let (index, term) = (self.applied, self.term(self.applied));
-        if term > standing.term {
-            (standing.term, standing.vote) = (term, 0);
+        if term > persistent_state.term {
+            (persistent_state.term, persistent_state.vote) = (term, 0);
         }
-        (standing.members_at, standing.members) = (index, self.standing.members.clone());
+        (persistent_state.members_at, persistent_state.members) = (index, self.persistent_state.members.clone());
         let base_clock_ms = self.clock_ms(index);
         let (below, log) = (self.state(index), Vec::new());
-        Model { standing, below, base: index, base_term: term, base_clock_ms, log, applied: index, is_partial: false }
+        Model {
+            persistent_state,
+            below,
+            base: index,
+            base_term: term,
+            base_clock_ms,
+            log,
+            applied: index,
+            is_partial: false,
+        }
     }
 
     pub fn emptied(&self) -> Model {
-        let (below, log, standing) = (State::new(), Vec::new(), self.standing.clone());
-        Model { standing, below, base: 0, base_term: 0, base_clock_ms: 0, log, applied: 0, is_partial: true }
+        let (below, log, persistent_state) = (State::new(), Vec::new(), self.persistent_state.clone());
+        Model { persistent_state, below, base: 0, base_term: 0, base_clock_ms: 0, log, applied: 0, is_partial: true }
     }
 
     /// Compares a store with the model.
     pub fn compare(&self, store: &dyn Store) -> Result<(), String> {
         same("partial", &store.is_partial(), &self.is_partial)?;
-        same("standing", store.standing(), &self.standing)?;
+        same("persistent_state", store.persistent_state(), &self.persistent_state)?;
         if self.is_partial {
             return Ok(());
         }
@@ -124,7 +133,7 @@ impl Model {
             &store.term(self.last() + 1).map_err(|error| error.kind()),
             &Err(ErrorKind::Beyond),
         )?;
-        for (moment, at) in [(Moment::Newest, self.last()), (Moment::Applied, self.applied)] {
+        for (moment, at) in [(ReadLevel::Newest, self.last()), (ReadLevel::Applied, self.applied)] {
             same(&format!("clock {moment:?}"), &store.clock_ms(moment), &self.clock_ms(at))?;
             same(&format!("state {moment:?}"), &scan(store, moment)?, &self.state(at))?;
         }
@@ -133,7 +142,7 @@ impl Model {
 }
 
 /// The whole state of a store, by a scan and by single reads.
-fn scan(store: &dyn Store, moment: Moment) -> Result<State, String> {
+fn scan(store: &dyn Store, moment: ReadLevel) -> Result<State, String> {
     let mut state = State::new();
     let each = &mut |key: &[u8], value: &[u8]| {
         state.insert(Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

@@ -4,9 +4,9 @@
 //! all durable.
 
 use bytes::Bytes;
-use perdura_kv::entry::{Change, Deed};
+use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{Place, VARIANTS, Variant};
-use perdura_kv::store::{Error, ErrorKind, Moment, Outgoing, Standing, Store, members_entry_context};
+use perdura_kv::store::{Error, ErrorKind, Outgoing, PersistentState, ReadLevel, Store, members_entry_context};
 use perdura_pmem::sim::Random;
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry, EntryType};
@@ -35,9 +35,9 @@ fn said(error: Error) -> String {
 
 pub fn run(variant: Variant, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
-    let standing = Standing::founder(7, 1 + random.below(9), vec![1, 2, 3]);
-    let (place, store) = Place::create(variant, BYTES, &standing).map_err(said)?;
-    let model = Model::new(standing);
+    let persistent_state = PersistentState::founder(7, 1 + random.below(9), vec![1, 2, 3]);
+    let (place, store) = Place::create(variant, BYTES, &persistent_state).map_err(said)?;
+    let model = Model::new(persistent_state);
     let possible = vec![model.clone()];
     let mut run = Run { place, store: Some(store), model, possible, term: 1, clock_ms: 1000, random };
     run.compare()?;
@@ -89,11 +89,11 @@ impl Run {
     }
 
     fn vote(&mut self) -> Outcome {
-        self.term = self.model.standing.term + self.random.below(2);
+        self.term = self.model.persistent_state.term + self.random.below(2);
         let vote = self.random.below(4);
         let term = self.term;
         self.store().set_vote(term, vote).map_err(said)?;
-        (self.model.standing.term, self.model.standing.vote) = (term, vote);
+        (self.model.persistent_state.term, self.model.persistent_state.vote) = (term, vote);
         self.note();
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Run {
 
     fn entry(&mut self, index: u64) -> Entry {
         self.clock_ms += self.random.below(30);
-        let entry = Entry { index, term: self.model.standing.term, ..Entry::default() };
+        let entry = Entry { index, term: self.model.persistent_state.term, ..Entry::default() };
         match self.random.below(10) {
             0 => entry,
             1 => {
@@ -130,11 +130,11 @@ impl Run {
                 let context = members_entry_context(self.clock_ms, &change);
                 Entry { entry_type: EntryType::EntryConfChangeV2, data, context, ..entry }
             }
-            _ => Entry { data: self.deed().to_bytes(), ..entry },
+            _ => Entry { data: self.batch().to_bytes(), ..entry },
         }
     }
 
-    fn deed(&mut self) -> Deed {
+    fn batch(&mut self) -> WriteBatch {
         let state = self.model.state(u64::MAX);
         let mut changes: Vec<Change> = Vec::new();
         for _ in 0..self.random.below(4) {
@@ -150,7 +150,7 @@ impl Run {
         }
         // As drafts make them.
         changes.sort_by(|one, other| one.key.cmp(&other.key));
-        Deed { clock_ms: self.clock_ms, changes }
+        WriteBatch { clock_ms: self.clock_ms, changes }
     }
 
     fn commit(&mut self) -> Outcome {
@@ -158,10 +158,10 @@ impl Run {
         let index = applied + self.random.below(last - applied + 1);
         let of_members =
             (applied + 1..=index).rfind(|index| self.model.entry(*index).entry_type == EntryType::EntryConfChangeV2);
-        if let Some(at) = of_members.filter(|at| *at > self.model.standing.members_at) {
+        if let Some(at) = of_members.filter(|at| *at > self.model.persistent_state.members_at) {
             let members = ConfState { voters: vec![1, 2, at], ..ConfState::default() };
             self.store().set_members(at, &members).map_err(said)?;
-            (self.model.standing.members_at, self.model.standing.members) = (at, members);
+            (self.model.persistent_state.members_at, self.model.persistent_state.members) = (at, members);
             self.note();
         }
         self.store().commit(index).map_err(said)?;
@@ -220,7 +220,10 @@ impl Run {
         let chunk_bytes = 64 + self.random.below(600) as usize;
         let taken = self.store().snapshot(chunk_bytes);
         let mut snapshot = match taken {
-            Err(error) if error.kind() == ErrorKind::Unready && self.model.standing.members_at > self.model.applied => {
+            Err(error)
+                if error.kind() == ErrorKind::Unready
+                    && self.model.persistent_state.members_at > self.model.applied =>
+            {
                 return Ok(());
             }
             taken => taken.map_err(said)?,
@@ -234,16 +237,17 @@ impl Run {
         let variants: Vec<Variant> =
             VARIANTS.into_iter().filter(|variant| variant.takes(self.place.variant())).collect();
         let variant = variants[self.random.below(variants.len() as u64) as usize];
-        let standing = Standing { term: self.random.below(5), vote: 2, ..Standing::joiner(7, 20) };
-        let (place, store) = Place::create(variant, BYTES, &standing).map_err(said)?;
+        let persistent_state =
+            PersistentState { term: self.random.below(5), vote: 2, ..PersistentState::joiner(7, 20) };
+        let (place, store) = Place::create(variant, BYTES, &persistent_state).map_err(said)?;
         let left = (std::mem::replace(&mut self.place, place), self.store.replace(store));
-        self.model = Model::new(standing);
+        self.model = Model::new(persistent_state);
         self.possible = vec![self.model.clone()];
         self.compare()?;
         self.receive(&mut *snapshot, &source)?;
         drop(snapshot);
         drop(left);
-        self.clock_ms = self.store().clock_ms(Moment::Newest);
+        self.clock_ms = self.store().clock_ms(ReadLevel::Newest);
         Ok(())
     }
 
@@ -263,7 +267,7 @@ impl Run {
         }
         let metadata = snapshot.metadata().clone();
         self.store().finish(&metadata).map_err(said)?;
-        self.model = source.received(self.model.standing.clone());
+        self.model = source.received(self.model.persistent_state.clone());
         self.durable();
         Ok(())
     }

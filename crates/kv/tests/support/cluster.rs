@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perdura_kv::client::{Clients, Name, Peer, Settings};
 use perdura_kv::node::{self, Clocks, Node, Role};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::{Standing, Store};
-use perdura_kv::wire::{Frames, Letter, get_forward, get_forwarded, put_forward, put_forwarded};
+use perdura_kv::store::{PersistentState, Store};
+use perdura_kv::wire::{Frames, PeerMessage, get_forward, get_forwarded, put_forward, put_forwarded};
 
-/// A replica, its clients and the letters that have come.
+/// A replica, its clients and the messages that have come.
 pub struct Replica {
     pub node: Node,
     pub clients: Clients,
-    letters: Vec<Letter>,
+    messages: Vec<PeerMessage>,
     clocks: Shown,
     /// By how much its time of day is ahead of the time that passes.
     pub ahead_us: i64,
-    /// Whether letters come and go.
+    /// Whether messages come and go.
     pub is_cut_off: bool,
     /// To whom it passes requests on, and the number of that connection.
     link: Option<(u64, u64)>,
@@ -86,7 +86,7 @@ fn replica_of(
     let mut clients = Clients::new(settings.clone());
     let name = |id: &u64| (*id, Name { host: "127.0.0.1".to_owned(), port: 7000 + *id as u16 });
     clients.set_names(ids.iter().map(name).collect());
-    Replica { node, clients, letters: Vec::new(), clocks, ahead_us: 0, is_cut_off: false, link: None, place }
+    Replica { node, clients, messages: Vec::new(), clocks, ahead_us: 0, is_cut_off: false, link: None, place }
 }
 
 impl Cluster {
@@ -108,8 +108,8 @@ impl Cluster {
     pub fn with_maps(variant: Variant, bytes: &[u64], settings: &Settings) -> Self {
         let ids: Vec<u64> = (1..=bytes.len() as u64).collect();
         let made = |(id, bytes): (&u64, &u64)| {
-            let standing = Standing::founder(7, *id, ids.clone());
-            Place::create(variant, *bytes, &standing).expect("a store")
+            let persistent_state = PersistentState::founder(7, *id, ids.clone());
+            Place::create(variant, *bytes, &persistent_state).expect("a store")
         };
         Self::with_stores(ids.iter().zip(bytes).map(made).collect(), settings)
     }
@@ -183,7 +183,7 @@ impl Cluster {
     /// Starts a replica without data, as one that joins.
     #[allow(dead_code, reason = "only some tests have replicas that join")]
     pub fn join(&mut self, id: u64, variant: Variant) {
-        let (place, store) = Place::create(variant, 32 << 20, &Standing::joiner(7, id)).expect("a store");
+        let (place, store) = Place::create(variant, 32 << 20, &PersistentState::joiner(7, id)).expect("a store");
         self.start(id, place, store);
     }
 
@@ -223,7 +223,7 @@ impl Cluster {
         bytes
     }
 
-    /// Turns and letters until nothing is left.
+    /// Turns and messages until nothing is left.
     pub fn settle(&mut self) {
         while self.round() {}
     }
@@ -233,9 +233,9 @@ impl Cluster {
         let now_us = self.moment();
         let mut sent = Vec::new();
         for replica in self.replicas.values_mut() {
-            let Replica { node, clients, letters, .. } = replica;
-            for letter in std::mem::take(letters) {
-                node.step(letter).expect("a store");
+            let Replica { node, clients, messages, .. } = replica;
+            for message in std::mem::take(messages) {
+                node.step(message).expect("a store");
             }
             loop {
                 clients.begin_step();
@@ -244,9 +244,9 @@ impl Cluster {
                     node.persist().expect("a store");
                 }
                 let output = node.take_output();
-                let is_quiet = output.letters.is_empty() && output.done.is_empty();
+                let is_quiet = output.messages.is_empty() && output.done.is_empty();
                 if !replica.is_cut_off {
-                    sent.extend(output.letters);
+                    sent.extend(output.messages);
                 }
                 for done in output.done {
                     clients.done(done, node).expect("a store");
@@ -262,10 +262,10 @@ impl Cluster {
         if sent.is_empty() && !has_passed {
             return false;
         }
-        for letter in sent {
+        for message in sent {
             // Members may be named that are not there.
-            if let Some(to) = self.replicas.get_mut(&letter.to()).filter(|to| !to.is_cut_off) {
-                to.letters.push(letter);
+            if let Some(to) = self.replicas.get_mut(&message.to()).filter(|to| !to.is_cut_off) {
+                to.messages.push(message);
             }
         }
         true

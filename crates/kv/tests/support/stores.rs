@@ -1,21 +1,21 @@
 //! Stores with logs that have something, and their snapshots.
 
 use bytes::Bytes;
-use perdura_kv::entry::{Change, Deed};
+use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{Place, Variant};
-use perdura_kv::store::{Moment, Standing, Store};
+use perdura_kv::store::{PersistentState, ReadLevel, Store};
 use raft::eraftpb::{Entry, SnapshotMetadata};
 
 pub fn put(index: u64, term: u64, key: &str, value: &[u8]) -> Entry {
     let change = Change { key: key.to_owned().into(), value: Some(Bytes::copy_from_slice(value)) };
-    let deed = Deed { clock_ms: 1000 + index, changes: vec![change] };
-    Entry { index, term, data: deed.to_bytes(), ..Entry::default() }
+    let batch = WriteBatch { clock_ms: 1000 + index, changes: vec![change] };
+    Entry { index, term, data: batch.to_bytes(), ..Entry::default() }
 }
 
 /// A store with some entries of a term, which are applied: a key each, one of which is `key`.
 pub fn filled(replica: u64, term: u64, key: &str, last: u64) -> (Place, Box<dyn Store>) {
     let (place, mut store) =
-        Place::create(Variant::Wal, 0, &Standing::founder(7, replica, vec![1, 2, 3])).expect("a store");
+        Place::create(Variant::Wal, 0, &PersistentState::founder(7, replica, vec![1, 2, 3])).expect("a store");
     store.set_vote(term, 3).expect("a vote");
     for index in 2..=last {
         let name = if index == last { key.to_owned() } else { format!("{key}{index}") };
@@ -44,5 +44,5 @@ pub fn push(store: &mut dyn Store, chunks: &[Bytes]) {
 }
 
 pub fn value(store: &dyn Store, key: &str) -> Option<Bytes> {
-    store.get(Moment::Newest, key.as_bytes()).expect("it reads")
+    store.get(ReadLevel::Newest, key.as_bytes()).expect("it reads")
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use perdura_kv::config::Config;
-use perdura_kv::server::control::{Answer, Question};
-use perdura_kv::server::hello::{ANSWER_BYTES_MAX, Hello, Word, get_word, put_word};
-use perdura_kv::server::tls::Connects;
+use perdura_kv::server::admin::{AdminRequest, AdminResponse};
+use perdura_kv::server::handshake::{Handshake, Hello, RESPONSE_BYTES_MAX, get_handshake, put_handshake};
+use perdura_kv::server::tls::TlsConnector;
 use perdura_kv::wire::Frames;
 use rustls::{Connection, StreamOwned};
 
@@ -31,7 +31,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Connects to a replica and is let in.
+    /// TlsConnector to a replica and is let in.
     pub fn open(config: &Config, address: &str) -> Outcome<Line> {
         let named =
             |error: std::io::Error| Failure::refused(format!("{address}: {error}: is a replica running there?"));
@@ -48,7 +48,7 @@ impl Line {
         let stream: Box<dyn Stream> = match &config.peers.tls {
             None => Box::new(socket),
             Some(tls) => {
-                let made = Connects::new(tls).map_err(Failure::refused)?.connection(address).map_err(named)?;
+                let made = TlsConnector::new(tls).map_err(Failure::refused)?.connection(address).map_err(named)?;
                 match made {
                     Connection::Client(connection) => Box::new(StreamOwned::new(connection, socket)),
                     Connection::Server(_) => return Err(Failure::refused("a connection of the wrong side")),
@@ -56,10 +56,10 @@ impl Line {
             }
         };
         let mut line = Line { address: address.to_owned(), stream, frames: Frames::default(), cluster: 0 };
-        line.say(&Word::Hello(Hello::default()))?;
+        line.say(&Handshake::Hello(Hello::default()))?;
         match line.hear()? {
-            Word::Welcome { cluster, .. } => line.cluster = cluster,
-            Word::Refusal(why) => return Err(line.failed(&why)),
+            Handshake::Welcome { cluster, .. } => line.cluster = cluster,
+            Handshake::Refusal(why) => return Err(line.failed(&why)),
             _ => return Err(line.failed("it says what no replica says")),
         }
         Ok(line)
@@ -69,19 +69,19 @@ impl Line {
         Failure::refused(format!("{}: {why}", self.address))
     }
 
-    fn say(&mut self, word: &Word) -> Outcome<()> {
+    fn say(&mut self, word: &Handshake) -> Outcome<()> {
         let mut out = BytesMut::new();
-        put_word(word, &mut out);
+        put_handshake(word, &mut out);
         let said = self.stream.write_all(&out).and_then(|()| self.stream.flush());
         said.map_err(|error| self.failed(&error.to_string()))
     }
 
-    fn hear(&mut self) -> Outcome<Word> {
+    fn hear(&mut self) -> Outcome<Handshake> {
         let mut bytes = vec![0; 64 << 10];
         loop {
-            let next = self.frames.next(ANSWER_BYTES_MAX + 2).map_err(|error| self.failed(&error.to_string()))?;
+            let next = self.frames.next(RESPONSE_BYTES_MAX + 2).map_err(|error| self.failed(&error.to_string()))?;
             if let Some((kind, bytes)) = next {
-                return get_word(kind, bytes).map_err(|error| self.failed(&error.to_string()));
+                return get_handshake(kind, bytes).map_err(|error| self.failed(&error.to_string()));
             }
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(self.failed("it has closed the connection")),
@@ -97,16 +97,16 @@ impl Line {
     /// The bytes of an answer.
     pub fn answer_bytes(&mut self) -> Outcome<Bytes> {
         match self.hear()? {
-            Word::Answer(bytes) => Ok(bytes),
-            Word::Refusal(why) => Err(self.failed(&why)),
+            Handshake::AdminResponse(bytes) => Ok(bytes),
+            Handshake::Refusal(why) => Err(self.failed(&why)),
             _ => Err(self.failed("it says what no replica says")),
         }
     }
 
     /// Asks, and waits for the answer.
-    pub fn ask(&mut self, question: &Question) -> Outcome<Answer> {
+    pub fn ask(&mut self, question: &AdminRequest) -> Outcome<AdminResponse> {
         let text = serde_json::to_vec(question).map_err(|error| self.failed(&error.to_string()))?;
-        self.say(&Word::Question(text.into()))?;
+        self.say(&Handshake::AdminRequest(text.into()))?;
         let bytes = self.answer_bytes()?;
         serde_json::from_slice(&bytes).map_err(|error| self.failed(&format!("an answer of another version: {error}")))
     }
@@ -117,7 +117,7 @@ pub const TRIES: u32 = 100;
 pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks the leader, beginning with the replica at an address. Returns the cluster.
-pub fn ask_leader(config: &Config, address: &str, question: &Question) -> Outcome<u128> {
+pub fn ask_leader(config: &Config, address: &str, question: &AdminRequest) -> Outcome<u128> {
     let mut next = address.to_owned();
     let mut why = String::new();
     for _ in 0..TRIES {
@@ -125,22 +125,22 @@ pub fn ask_leader(config: &Config, address: &str, question: &Question) -> Outcom
             Ok(mut line) => {
                 let cluster = line.cluster;
                 match line.ask(question)? {
-                    Answer::Done => return Ok(cluster),
+                    AdminResponse::Done => return Ok(cluster),
                     answer => answer,
                 }
             }
             // The leader that was named may just have gone.
-            Err(failure) if next != address => Answer::Busy { why: failure.text },
+            Err(failure) if next != address => AdminResponse::Busy { why: failure.text },
             Err(failure) => return Err(failure),
         };
         match answer {
-            Answer::Elsewhere { leader, peer } if leader != 0 && !peer.is_empty() && peer != next => {
+            AdminResponse::Elsewhere { leader, peer } if leader != 0 && !peer.is_empty() && peer != next => {
                 next = peer;
                 continue;
             }
-            Answer::Elsewhere { .. } => why = "no leader is known".into(),
-            Answer::Busy { why: now } => why = now,
-            Answer::Failed { why } => return Err(Failure::refused(format!("{next}: {why}"))),
+            AdminResponse::Elsewhere { .. } => why = "no leader is known".into(),
+            AdminResponse::Busy { why: now } => why = now,
+            AdminResponse::Failed { why } => return Err(Failure::refused(format!("{next}: {why}"))),
             _ => return Err(Failure::refused(format!("{next}: an answer to another question"))),
         }
         address.clone_into(&mut next);

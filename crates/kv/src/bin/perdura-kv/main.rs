@@ -20,7 +20,7 @@ mod words;
 use std::process::ExitCode;
 
 use outcome::{Failure, Outcome};
-use words::{Command, Given};
+use words::{Command, SnapshotTransfer};
 
 /// Requests and entries are many small pieces of memory, made and given back in one thread.
 #[global_allocator]
@@ -81,7 +81,7 @@ fn run(command: Command) -> Outcome<()> {
         Command::Of(name, given) => (name, given),
     };
     let config = perdura_kv::config::Config::read(&given.config).map_err(Failure::refused)?;
-    let Given { to, from, json, words, .. } = given;
+    let SnapshotTransfer { to, from, json, words, .. } = given;
     match name {
         "serve" => {
             let log = perdura_kv::server::logger(&config.log);

@@ -1,9 +1,9 @@
 //! Makes the data of new replicas.
 
 use perdura_kv::config::Config;
-use perdura_kv::server::control::Question;
+use perdura_kv::server::admin::AdminRequest;
 use perdura_kv::server::{draw, draw_long, pool, wall_ms};
-use perdura_kv::store::{Standing, Store};
+use perdura_kv::store::{PersistentState, Store};
 use raft::eraftpb::{ConfState, SnapshotMetadata};
 
 use super::backup_file::Backup;
@@ -17,7 +17,7 @@ fn drawn<T>(drawn: std::io::Result<T>) -> Outcome<T> {
 /// The first replica of a new cluster.
 pub fn init(config: &Config) -> Outcome<()> {
     let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
-    pool::create(config, &Standing::founder(cluster, replica, vec![replica]), wall_ms())?;
+    pool::create(config, &PersistentState::founder(cluster, replica, vec![replica]), wall_ms())?;
     println!("made replica {replica}, the first of cluster {cluster:032x}, in {}", config.directory.display());
     println!("run it by `perdura-kv serve`; others join by `perdura-kv join --to {}`", config.peer_address());
     Ok(())
@@ -39,8 +39,8 @@ fn left(config: &Config, replica: u64, lacks: &str) -> impl Fn(Failure) -> Failu
 pub fn join(config: &Config, to: &str) -> Outcome<()> {
     let cluster = line::Line::open(config, to)?.cluster;
     let replica = drawn(draw())?;
-    pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
-    let question = Question::Join { replica, peer: config.peer_address(), client: config.client_address() };
+    pool::create(config, &PersistentState::joiner(cluster, replica), wall_ms())?;
+    let question = AdminRequest::Join { replica, peer: config.peer_address(), client: config.client_address() };
     line::ask_leader(config, to, &question).map_err(left(config, replica, "is no member"))?;
     println!("made replica {replica} of cluster {cluster:032x} in {}; it is a learner", config.directory.display());
     println!("run it by `perdura-kv serve`: it fetches the data, and becomes a voter when it has them");
@@ -70,7 +70,7 @@ pub fn found(
     next: impl FnMut() -> Outcome<Option<Vec<u8>>>,
 ) -> Outcome<()> {
     let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
-    let mut pool = pool::create(config, &Standing::joiner(cluster, replica), wall_ms())?;
+    let mut pool = pool::create(config, &PersistentState::joiner(cluster, replica), wall_ms())?;
     let filled = fill(&mut *pool.store, from, (index, term), replica, next);
     filled.map_err(left(config, replica, "has no data"))?;
     let place = config.directory.display();

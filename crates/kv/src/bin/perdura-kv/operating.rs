@@ -1,7 +1,7 @@
 //! Asks running replicas, and has their leader change things.
 
 use perdura_kv::config::Config;
-use perdura_kv::server::control::{Answer, Question, State};
+use perdura_kv::server::admin::{AdminRequest, AdminResponse, State};
 
 use super::backup_file::{Head, NewBackup};
 use super::line::{Line, PAUSE, TRIES, ask_leader};
@@ -14,8 +14,8 @@ fn address(config: &Config, to: Option<String>) -> String {
 /// Prints how a replica stands. Fails if it cannot serve.
 pub fn status(config: &Config, to: Option<String>, json: bool) -> Outcome<()> {
     let address = address(config, to);
-    let state = match Line::open(config, &address)?.ask(&Question::Status)? {
-        Answer::Status(state) => state,
+    let state = match Line::open(config, &address)?.ask(&AdminRequest::Status)? {
+        AdminResponse::Status(state) => state,
         _ => return Err(Failure::refused(format!("{address}: an answer to another question"))),
     };
     if json {
@@ -53,10 +53,10 @@ fn id(word: &str) -> Outcome<u64> {
 pub fn change(config: &Config, to: Option<String>, name: &str, words: &[String]) -> Outcome<()> {
     let replica = id(&words[0])?;
     let question = match name {
-        "add" => Question::Join { replica, peer: words[1].clone(), client: words[2].clone() },
-        "remove" => Question::Remove { replica },
-        "promote" => Question::Promote { replica },
-        _ => Question::Transfer { replica },
+        "add" => AdminRequest::Join { replica, peer: words[1].clone(), client: words[2].clone() },
+        "remove" => AdminRequest::Remove { replica },
+        "promote" => AdminRequest::Promote { replica },
+        _ => AdminRequest::Transfer { replica },
     };
     ask_leader(config, &address(config, to), &question)?;
     let done = match name {
@@ -73,10 +73,12 @@ pub fn change(config: &Config, to: Option<String>, name: &str, words: &[String])
 fn begin_backup(line: &mut Line, address: &str) -> Outcome<Head> {
     let mut why = String::new();
     for _ in 0..TRIES {
-        match line.ask(&Question::Backup)? {
-            Answer::Snapshot { index, term, format, cluster } => return Ok(Head { index, term, format, cluster }),
-            Answer::Busy { why: now } => why = now,
-            Answer::Failed { why } => return Err(Failure::refused(format!("{address}: {why}"))),
+        match line.ask(&AdminRequest::Backup)? {
+            AdminResponse::Snapshot { index, term, format, cluster } => {
+                return Ok(Head { index, term, format, cluster });
+            }
+            AdminResponse::Busy { why: now } => why = now,
+            AdminResponse::Failed { why } => return Err(Failure::refused(format!("{address}: {why}"))),
             _ => return Err(Failure::refused(format!("{address}: an answer to another question"))),
         }
         std::thread::sleep(PAUSE);

@@ -1,6 +1,6 @@
 //! How a command ends.
 
-use perdura_kv::server::pool::Trouble;
+use perdura_kv::server::pool::StartError;
 
 /// Why a command was not carried out: the exit status and what is said.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ impl Failure {
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Damaged(text) => Failure::damaged(text),
-            Trouble::Refused(text) => Failure::refused(text),
+impl From<StartError> for Failure {
+    fn from(start_error: StartError) -> Self {
+        match start_error {
+            StartError::Damaged(text) => Failure::damaged(text),
+            StartError::Refused(text) => Failure::refused(text),
         }
     }
 }

@@ -12,12 +12,12 @@ pub enum Command {
     /// Say which version it is.
     Version,
     /// A command and what it was given.
-    Of(&'static str, Given),
+    Of(&'static str, SnapshotTransfer),
 }
 
 /// Arguments of a command.
 #[derive(Default)]
-pub struct Given {
+pub struct SnapshotTransfer {
     /// The configuration's file.
     pub config: PathBuf,
     /// The address of a replica.
@@ -76,7 +76,7 @@ pub fn parse(mut parser: Parser) -> Result<Command, Error> {
 
 fn gather(mut parser: Parser, form: &Form) -> Result<Command, Error> {
     let Form(_, name, options, wanted) = form;
-    let (mut given, mut config) = (Given::default(), None);
+    let (mut given, mut config) = (SnapshotTransfer::default(), None);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Help),

@@ -8,26 +8,26 @@ use super::super::FOUNDING;
 use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
-use super::Standing;
+use super::PersistentState;
 use crate::codec::Torn;
 use crate::entry::{Change, Kind, Tag};
 
 /// Makes an empty map that of a new replica.
-pub(super) fn found(map: &dyn OrderedMap, standing: &Standing, clock_ms: u64) -> Result<()> {
-    if standing.is_founder() {
+pub(super) fn found(map: &dyn OrderedMap, persistent_state: &PersistentState, clock_ms: u64) -> Result<()> {
+    if persistent_state.is_founder() {
         let tag = Tag { kind: Kind::Empty, term: FOUNDING, clock_ms, context: Bytes::new() };
         map.advance(FOUNDING, &tag.to_bytes())?;
         map.apply(FOUNDING)?;
         map.forget(FOUNDING)?;
     }
     // Last: a map without it is not a store.
-    map.set_meta(&standing.to_bytes())?;
+    map.set_meta(&persistent_state.to_bytes())?;
     Ok(map.confirm()?)
 }
 
 /// State of a replica found in a map.
 pub(super) struct Found {
-    pub(super) standing: Standing,
+    pub(super) persistent_state: PersistentState,
     pub(super) ring: Ring,
     pub(super) applied: u64,
     pub(super) is_partial: bool,
@@ -40,7 +40,8 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
         let what = format!("{name} is a map, but not a replica's: making it was cut off; remove it and make it again");
         return Err(Error::new(ErrorKind::NotFound, what).in_file(name));
     }
-    let standing = Standing::from_bytes(meta.into()).map_err(|torn| unreadable("the standing".into(), torn))?;
+    let persistent_state =
+        PersistentState::from_bytes(meta.into()).map_err(|torn| unreadable("the persistent_state".into(), torn))?;
     let is_partial = match map.get(&[], Ts::MAX) {
         Ok(_) => false,
         Err(error) if error.kind() == perdura_map::ErrorKind::Partial => true,
@@ -51,7 +52,7 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
     } else {
         (read_ring(map, ring_bytes)?, map.timestamps().applied)
     };
-    Ok(Found { standing, ring, applied, is_partial })
+    Ok(Found { persistent_state, ring, applied, is_partial })
 }
 
 /// Takes back what a received map has beyond what was applied, and compares it with what it is to be.

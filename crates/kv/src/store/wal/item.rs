@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::Entry;
 
-use super::super::Standing;
+use super::super::PersistentState;
 use super::super::ring::Base;
 use crate::codec::{Read, Reader, Torn, get_entry, put_bytes, put_entry};
 
@@ -18,8 +18,8 @@ const END: u8 = 7;
 /// An item.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
-    /// The replica's standing.
-    Standing(Box<Standing>),
+    /// The replica's persistent_state.
+    PersistentState(Box<PersistentState>),
     /// An entry, in place of those from its index on.
     Entry(Entry),
     /// Entries up to this index are applied.
@@ -38,9 +38,9 @@ impl Item {
     /// Appends the item.
     pub(super) fn put(&self, out: &mut BytesMut) {
         match self {
-            Item::Standing(standing) => {
+            Item::PersistentState(persistent_state) => {
                 out.put_u8(STANDING);
-                put_bytes(out, &standing.to_bytes());
+                put_bytes(out, &persistent_state.to_bytes());
             }
             Item::Entry(entry) => {
                 out.put_u8(ENTRY);
@@ -66,7 +66,9 @@ impl Item {
     /// The next item.
     pub(super) fn get(reader: &mut Reader) -> Read<Item> {
         Ok(match reader.u8("the kind of an item")? {
-            STANDING => Item::Standing(Box::new(Standing::from_bytes(reader.bytes("a standing")?)?)),
+            STANDING => {
+                Item::PersistentState(Box::new(PersistentState::from_bytes(reader.bytes("a persistent_state")?)?))
+            }
             ENTRY => Item::Entry(get_entry(reader)?),
             COMMIT => Item::Commit(reader.u64("what is applied")?),
             BASE => {
@@ -96,16 +98,16 @@ pub(super) fn put_pair(key: &[u8], value: &[u8], out: &mut BytesMut) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, Bytes, BytesMut, Entry, Item, Standing};
+    use super::{Base, Bytes, BytesMut, Entry, Item, PersistentState};
 
     #[test]
     fn items_come_back() {
-        let standing = Standing::founder(5, 6, vec![6, 7]);
+        let persistent_state = PersistentState::founder(5, 6, vec![6, 7]);
         let entry = Entry { index: 3, term: 2, data: Bytes::from_static(b"data"), ..Entry::default() };
         let (key, value) = (Bytes::from_static(b"key"), Bytes::from_static(b"value"));
         let base = Base { index: 1, term: 2, clock_ms: 3 };
         let items = [
-            Item::Standing(Box::new(standing)),
+            Item::PersistentState(Box::new(persistent_state)),
             Item::Entry(entry),
             Item::Commit(9),
             Item::Base(base),

@@ -8,7 +8,7 @@ use super::super::FOUNDING;
 use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
-use super::Standing;
+use super::PersistentState;
 use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
 use super::config::WalConfig;
 use super::disk::Disk;
@@ -17,7 +17,12 @@ use super::item::Item;
 use super::tail::{Tail, log_name};
 
 /// Writes the files of a new replica.
-pub(super) fn found(disk: &dyn Disk, standing: &Standing, clock_ms: u64, config: &WalConfig) -> Result<()> {
+pub(super) fn found(
+    disk: &dyn Disk,
+    persistent_state: &PersistentState,
+    clock_ms: u64,
+    config: &WalConfig,
+) -> Result<()> {
     let (states, logs) = numbers(disk)?;
     if !states.is_empty() {
         return Err(Error::new(ErrorKind::Exists, "there is a replica in this directory already; choose another"));
@@ -26,8 +31,8 @@ pub(super) fn found(disk: &dyn Disk, standing: &Standing, clock_ms: u64, config:
         disk.remove(&log_name(of)).map_err(|error| Error::io(&log_name(of), "removing it", error))?;
     }
     let founding = Base { index: FOUNDING, term: FOUNDING, clock_ms };
-    let base = if standing.is_founder() { founding } else { Base::default() };
-    let first = [Item::Standing(Box::new(standing.clone())), Item::Base(base)];
+    let base = if persistent_state.is_founder() { founding } else { Base::default() };
+    let first = [Item::PersistentState(Box::new(persistent_state.clone())), Item::Base(base)];
     Tail::begin(disk, 1, &first, config.extent_bytes)?;
     let mut checkpoint = Checkpoint::begin(disk, 1, base)?;
     checkpoint.step(&BTreeMap::new(), config.step_bytes)?;
@@ -44,7 +49,7 @@ fn numbers(disk: &dyn Disk) -> Result<(BTreeSet<u64>, BTreeSet<u64>)> {
 /// State of a replica found in its files.
 pub(super) struct Found {
     pub(super) tail: Tail,
-    pub(super) standing: Standing,
+    pub(super) persistent_state: PersistentState,
     pub(super) base: Base,
     pub(super) ring: Ring,
     /// The state at the base, or for some keys later.
@@ -109,7 +114,7 @@ fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
 
 /// State read from the files so far.
 struct Replay {
-    standing: Option<Standing>,
+    persistent_state: Option<PersistentState>,
     base: Base,
     ring: Ring,
     pairs: Pairs,
@@ -121,7 +126,7 @@ struct Replay {
 impl Replay {
     fn new(base: Base, pairs: Pairs, ring_bytes: u64) -> Self {
         let ring = Ring::new(base, ring_bytes);
-        Self { standing: None, base, ring, pairs, commit: base.index, is_partial: false }
+        Self { persistent_state: None, base, ring, pairs, commit: base.index, is_partial: false }
     }
 
     /// Reads a log. Cuts it off where the last frame is torn, if it is the last log. Returns none if it has no whole frame, which a
@@ -156,7 +161,7 @@ impl Replay {
 
     fn item(&mut self, item: Item) -> Result<()> {
         match item {
-            Item::Standing(standing) => self.standing = Some(*standing),
+            Item::PersistentState(persistent_state) => self.persistent_state = Some(*persistent_state),
             Item::Commit(index) => self.commit = self.commit.max(index),
             Item::Reset => self.is_partial = true,
             // That of a log is the state's, or in the midst of what was read.
@@ -173,20 +178,20 @@ impl Replay {
     }
 
     fn finish(self, tail: Tail, end: u64) -> Result<Found> {
-        let Replay { standing, base, ring, pairs, commit, is_partial } = self;
+        let Replay { persistent_state, base, ring, pairs, commit, is_partial } = self;
         let damaged = |what: &str| Error::damaged(&tail.name, tail.at, what);
-        let standing = standing.ok_or_else(|| damaged("no log says who this replica is"))?;
+        let persistent_state = persistent_state.ok_or_else(|| damaged("no log says who this replica is"))?;
         let applied = commit.max(end);
         if !is_partial && applied > ring.last() {
             return Err(damaged("entries that are applied are missing"));
         }
-        Ok(Found { tail, standing, base, ring, pairs, applied, is_partial })
+        Ok(Found { tail, persistent_state, base, ring, pairs, applied, is_partial })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, Checkpoint, ErrorKind, Item, Standing, Tail, WalConfig, found, open};
+    use super::{Base, Checkpoint, ErrorKind, Item, PersistentState, Tail, WalConfig, found, open};
     use crate::store::wal::{Disk, SimDisk};
     use bytes::BufMut;
     use std::collections::BTreeMap;
@@ -194,15 +199,15 @@ mod tests {
     /// Hazard: whoever goes back to an older program is told that the log is damaged, and to remove the replica.
     #[test]
     fn a_log_of_a_newer_program_is_not_called_damaged() {
-        // Behind kind and length is the version of a standing. The kind itself has none.
+        // Behind kind and length is the version of a persistent_state. The kind itself has none.
         for (at, wanted) in [(5, ErrorKind::Version), (0, ErrorKind::Damaged)] {
             let disk = SimDisk::default();
-            let (standing, config) = (Standing::founder(7, 1, vec![1]), WalConfig::default());
-            found(&disk, &standing, 1000, &config).expect("a disk");
+            let (persistent_state, config) = (PersistentState::founder(7, 1, vec![1]), WalConfig::default());
+            found(&disk, &persistent_state, 1000, &config).expect("a disk");
             let base = Base { index: 1, term: 1, clock_ms: 1000 };
             let mut tail = Tail::begin(&disk, 2, &[Item::Base(base)], 1000).expect("a disk");
             let mut item = bytes::BytesMut::new();
-            Item::Standing(Box::new(standing)).put(&mut item);
+            Item::PersistentState(Box::new(persistent_state)).put(&mut item);
             item[at] = 200;
             tail.items.put_slice(&item);
             tail.persist(1000).expect("a disk");

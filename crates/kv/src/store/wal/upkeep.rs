@@ -11,7 +11,7 @@ use super::pairs::Pairs;
 use super::tail::{Tail, log_name};
 use super::taking::Taking;
 use super::versions::Versions;
-use super::{Standing, WalStore};
+use super::{PersistentState, WalStore};
 
 /// Pairs of a state that was given up which one call lets go.
 const PAIRS_LET_GO: usize = 1000;
@@ -50,7 +50,8 @@ impl WalStore {
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
         // What was applied is said again: if the end of the log before were lost, nothing else would show it.
-        let mut first = vec![Item::Standing(Box::new(self.standing.clone())), Item::Base(base), Item::Commit(index)];
+        let mut first =
+            vec![Item::PersistentState(Box::new(self.persistent_state.clone())), Item::Base(base), Item::Commit(index)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
         first.extend(pending.into_iter().map(Item::Entry));
         let checkpoint = Checkpoint::begin(&self.disk, of, base)?;
@@ -101,7 +102,7 @@ impl WalStore {
         if (base.index, base.term) != (metadata.index, metadata.term) {
             return Err(Error::refused(format!("it is of index {}, term {}", base.index, base.term)));
         }
-        self.standing.received(metadata)?;
+        self.persistent_state.received(metadata)?;
         self.give_up_checkpoint();
         let checkpoint = Checkpoint::begin(&self.disk, self.tail.seal.of + 1, base)?;
         Ok(Taking { checkpoint, base, pairs, bytes })
@@ -114,10 +115,11 @@ impl WalStore {
             return Ok(false);
         }
         let Taking { checkpoint, base, pairs, bytes } = taking;
-        let standing = self.standing.received(metadata)?;
+        let persistent_state = self.persistent_state.received(metadata)?;
         self.tail.persist(self.config.extent_bytes)?;
         let of = self.tail.seal.of + 1;
-        let tail = self.begin_log(of, &[Item::Standing(Box::new(standing.clone())), Item::Base(base)])?;
+        let tail =
+            self.begin_log(of, &[Item::PersistentState(Box::new(persistent_state.clone())), Item::Base(base)])?;
         if let Err(error) = checkpoint.end(&self.disk, base.index) {
             if error.kind() == ErrorKind::Full {
                 self.remove_log(of)?;
@@ -125,12 +127,12 @@ impl WalStore {
             return Err(error);
         }
         self.tail = tail;
-        self.put_in_memory(standing, base, Versions::of(pairs, bytes));
+        self.put_in_memory(persistent_state, base, Versions::of(pairs, bytes));
         Ok(true)
     }
 
-    fn put_in_memory(&mut self, standing: Standing, base: Base, versions: Versions) {
-        (self.standing, self.applied, self.is_partial) = (standing, base.index, false);
+    fn put_in_memory(&mut self, persistent_state: PersistentState, base: Base, versions: Versions) {
+        (self.persistent_state, self.applied, self.is_partial) = (persistent_state, base.index, false);
         self.ring = Ring::new(base, self.config.ring_bytes);
         self.let_go_later(versions);
     }

@@ -64,9 +64,9 @@ pub struct Wait {
 
 /// Request that another replica has passed on. The connection is there for that alone, and nobody is connected.
 #[derive(Debug)]
-pub struct Guest {
+pub struct ProxiedRequest {
     /// The connection to the other replica.
-    pub visitor: u64,
+    pub peer_connection: u64,
     pub replica: u64,
     /// By which it is answered.
     pub number: u64,

@@ -14,7 +14,7 @@ use super::postponed::{Begun, Postponed, begin};
 use super::settings::Settings;
 use crate::codec::all_members;
 use crate::store::{self, ErrorKind, Log, Store};
-use crate::wire::{Chunk, Fetch, Letter};
+use crate::wire::{Chunk, Fetch, PeerMessage};
 
 /// Ticks without a chunk after which it is asked for again.
 const AGAIN_TICKS: usize = 3;
@@ -24,7 +24,7 @@ pub(super) enum Taken {
     /// It was another's.
     Nothing,
     /// The next is fetched.
-    Next(Letter),
+    Next(PeerMessage),
     /// There are no more, and they are being put in force.
     Whole,
     /// It is in force.
@@ -75,7 +75,7 @@ impl Offer {
     }
 
     /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone, or has let it go.
-    pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<Letter>> {
+    pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<PeerMessage>> {
         if self.is_whole {
             return Some(None);
         }
@@ -88,10 +88,10 @@ impl Offer {
         self.message.get_snapshot().get_metadata()
     }
 
-    pub(super) fn fetch(&self) -> Letter {
+    pub(super) fn fetch(&self) -> PeerMessage {
         let SnapshotMetadata { index, term, .. } = *self.metadata();
         let Message { from, to, .. } = self.message;
-        Letter::Fetch(Fetch { from: to, to: from, index, term, number: self.next })
+        PeerMessage::Fetch(Fetch { from: to, to: from, index, term, number: self.next })
     }
 }
 
@@ -155,7 +155,7 @@ impl Receiver {
     /// Fetches a snapshot for which the store waits.
     pub(super) fn fetch(&mut self, message: Message, output: &mut Output) {
         let offer = Offer::new(message);
-        output.letters.push(offer.fetch());
+        output.messages.push(offer.fetch());
         (self.offer, self.postponed) = (Some(offer), None);
     }
 
@@ -164,20 +164,25 @@ impl Receiver {
             return self.begin_with(offer, output);
         }
         match self.offer.as_mut().map(|offer| offer.tick(settings)) {
-            Some(Some(again)) => output.letters.extend(again),
+            Some(Some(again)) => output.messages.extend(again),
             // Another offer comes.
             _ => self.offer = None,
         }
         Ok(())
     }
 
-    /// Takes a letter. Returns the offer when its content is whole.
-    pub(super) fn step(&mut self, letter: Letter, id: u64, output: &mut Output) -> store::Result<Option<Message>> {
-        match letter {
-            Letter::Raft(message) if message.term >= self.log.store().standing().term => {
+    /// Takes a message. Returns the offer when its content is whole.
+    pub(super) fn step(
+        &mut self,
+        message: PeerMessage,
+        id: u64,
+        output: &mut Output,
+    ) -> store::Result<Option<Message>> {
+        match message {
+            PeerMessage::Raft(message) if message.term >= self.log.store().persistent_state().term => {
                 self.step_raft(message, id, output).map(|()| None)
             }
-            Letter::Chunk(chunk) => self.take(&chunk, output),
+            PeerMessage::Chunk(chunk) => self.take(&chunk, output),
             _ => Ok(None),
         }
     }
@@ -208,7 +213,7 @@ impl Receiver {
                 match &mut self.offer {
                     Some(offer) if is_known(offer) => {
                         offer.message = message;
-                        output.letters.push(offer.fetch());
+                        output.messages.push(offer.fetch());
                     }
                     Some(offer) if offer.message.term > term || offer.is_whole => {}
                     _ => self.begin(message, output)?,
@@ -241,7 +246,7 @@ impl Receiver {
         let Some(offer) = &mut self.offer else { return Ok(None) };
         match taken {
             Ok(Taken::Nothing | Taken::Whole) => {}
-            Ok(Taken::Next(letter)) => output.letters.push(letter),
+            Ok(Taken::Next(message)) => output.messages.push(message),
             Ok(Taken::All) => return Ok(self.offer.take().map(|offer| offer.message)),
             Err(error) if error.kind() == ErrorKind::Refused => {
                 let message = offer.message.clone();

@@ -3,16 +3,16 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::begun::{Guest, Transaction};
 use super::clients::Clients;
 use super::connection::{Connection, Peer};
+use super::connection_state::{ProxiedRequest, Transaction};
 use super::context::Context;
 use super::evaluate::slot_of;
 use super::forwards::UNDER_WAY_MAX;
 use super::lookup::lookup;
 use super::{dispatch, forward, transaction};
 use crate::command;
-use crate::node::{Node, NotNow, Role};
+use crate::node::{Node, Rejection, Role};
 use crate::resp::{Protocol, Reply};
 use crate::store;
 use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
@@ -21,26 +21,27 @@ use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
 const REPLIES_BYTES_MAX: usize = 16 << 20;
 
 impl Clients {
-    /// Does what another replica has passed on over a connection to it, which is known by `visitor`. It is answered by
+    /// Does what another replica has passed on over a connection to it, which is known by `peer_connection`. It is answered by
     /// [`Clients::take_answers`]. Error: that of the store.
     pub fn take_in(
         &mut self,
-        visitor: u64,
+        peer_connection: u64,
         replica: u64,
         forward: Forward,
         node: &mut Node,
         now_us: u64,
     ) -> store::Result<()> {
         self.look_at_users(node);
-        let Some(forward) = self.wait_to_lead(visitor, replica, forward, node) else { return Ok(()) };
+        let Some(forward) = self.wait_to_lead(peer_connection, replica, forward, node) else { return Ok(()) };
         let peer = Peer { address: format!("replica-{replica:x}:0"), ..Peer::default() };
-        let guest = Guest { visitor, replica, number: forward.number, watches: Vec::new(), bytes: 0 };
+        let proxied =
+            ProxiedRequest { peer_connection, replica, number: forward.number, watches: Vec::new(), bytes: 0 };
         let number = forward.number;
-        let Some(token) = self.table.open_guest(guest, peer, now_us) else {
+        let Some(token) = self.table.open_proxied(proxied, peer, now_us) else {
             let mut reply = BytesMut::new();
-            self.shared.refusal(NotNow::Busy, 0).write(Protocol::Resp2, &mut reply);
+            self.shared.refusal(Rejection::Busy, 0).write(Protocol::Resp2, &mut reply);
             let answer = Forwarded { number, newest: 0, versions: Vec::new(), reply: reply.freeze() };
-            self.shared.answers.push((visitor, answer));
+            self.shared.answers.push((peer_connection, answer));
             return Ok(());
         };
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
@@ -48,8 +49,8 @@ impl Clients {
         let mut context = Context { shared, batches: &mut self.batches, table: &mut self.table, node, now_us };
         let outcome = serve(&mut context, &mut connection, forward);
         let bytes = connection.reply_bytes();
-        connection.guest.iter_mut().for_each(|guest| guest.bytes = bytes);
-        let visit = self.visits.entry(visitor).or_default();
+        connection.proxied.iter_mut().for_each(|proxied| proxied.bytes = bytes);
+        let visit = self.peer_sessions.entry(peer_connection).or_default();
         visit.tokens.insert(token);
         if connection.waits_for_room {
             // Those behind it may be of the same client: they come after it.
@@ -64,35 +65,36 @@ impl Clients {
 
     /// Whether so much is under way for a replica that nothing more should be read from it. `unsent` are bytes of answers to it that
     /// are not sent.
-    pub fn is_busy_with(&self, visitor: u64, unsent: usize) -> bool {
-        let (count, bytes) = self.visits.get(&visitor).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
-        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX || self.has_early(visitor)
+    pub fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
+        let (count, bytes) =
+            self.peer_sessions.get(&peer_connection).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
+        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX || self.has_early(peer_connection)
     }
 
     /// The answers that are known now, with the connection that each is for.
     pub fn take_answers(&mut self) -> Vec<(u64, Forwarded)> {
         for token in std::mem::take(&mut self.shared.served) {
             let Some(connection) = self.table.get_mut(token) else { continue };
-            let Some(guest) = &connection.guest else { continue };
+            let Some(proxied) = &connection.proxied else { continue };
             connection.is_woken = false;
             if !connection.slots.is_empty() || connection.wait.is_some() || connection.parked.is_some() {
                 continue;
             }
             let watched = &connection.watched.keys;
-            let versions = guest.watches.iter().map(|key| watched.get(key).copied().unwrap_or(0)).collect();
-            let (visitor, number, newest) = (guest.visitor, guest.number, connection.newest);
+            let versions = proxied.watches.iter().map(|key| watched.get(key).copied().unwrap_or(0)).collect();
+            let (peer_connection, number, newest) = (proxied.peer_connection, proxied.number, connection.newest);
             let reply = connection.output.split().freeze();
             let reply = if reply.len() <= REPLY_BYTES_MAX { reply } else { too_long(reply.len()) };
-            self.shared.answers.push((visitor, Forwarded { number, newest, versions, reply }));
-            self.end_guest(token);
+            self.shared.answers.push((peer_connection, Forwarded { number, newest, versions, reply }));
+            self.end_proxied(token);
         }
         std::mem::take(&mut self.shared.answers)
     }
 
-    fn end_guest(&mut self, token: u32) {
-        let guest = self.table.get(token).and_then(|connection| connection.guest.as_ref());
-        if let Some((visitor, bytes)) = guest.map(|guest| (guest.visitor, guest.bytes))
-            && let Some(visit) = self.visits.get_mut(&visitor)
+    fn end_proxied(&mut self, token: u32) {
+        let proxied = self.table.get(token).and_then(|connection| connection.proxied.as_ref());
+        if let Some((peer_connection, bytes)) = proxied.map(|proxied| (proxied.peer_connection, proxied.bytes))
+            && let Some(visit) = self.peer_sessions.get_mut(&peer_connection)
         {
             visit.tokens.remove(&token);
             visit.short.remove(&token);
@@ -102,11 +104,12 @@ impl Clients {
     }
 
     /// Forgets the requests of replicas whose connections are gone. What they have asked for may still be done.
-    pub fn keep_visits(&mut self, is_there: impl Fn(u64) -> bool) {
+    pub fn keep_peer_sessions(&mut self, is_there: impl Fn(u64) -> bool) {
         self.keep_early(&is_there);
-        let gone: Vec<u64> = self.visits.keys().copied().filter(|visitor| !is_there(*visitor)).collect();
-        for visitor in gone {
-            let visit = self.visits.remove(&visitor).unwrap_or_default();
+        let gone: Vec<u64> =
+            self.peer_sessions.keys().copied().filter(|peer_connection| !is_there(*peer_connection)).collect();
+        for peer_connection in gone {
+            let visit = self.peer_sessions.remove(&peer_connection).unwrap_or_default();
             visit.tokens.into_iter().for_each(|token| self.close(token));
         }
     }
@@ -125,7 +128,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     if status.role != Role::Leader || status.term != forward.term {
         let first = forward.requests.first().map(|asked| &asked.request);
         let slot = first.and_then(|first| Some(slot_of(command::find(&first[0])?, first))).unwrap_or(0);
-        connection.say(context.shared.refusal(NotNow::NotLeader { leader: status.leader }, slot));
+        connection.say(context.shared.refusal(Rejection::NotLeader { leader: status.leader }, slot));
         return Ok(());
     }
     if forward.user.is_empty() {
@@ -150,8 +153,8 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     };
     match request {
         Ok(request) => {
-            if let (Some(guest), true) = (&mut connection.guest, request[0].eq_ignore_ascii_case(b"watch")) {
-                guest.watches = request[1..].to_vec();
+            if let (Some(proxied), true) = (&mut connection.proxied, request[0].eq_ignore_ascii_case(b"watch")) {
+                proxied.watches = request[1..].to_vec();
             }
             dispatch::request(context, connection, request)
         }

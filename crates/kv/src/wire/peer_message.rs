@@ -1,5 +1,5 @@
-//! Letters: all that one replica sends another. Raft's messages, and the content of snapshots, which the receiver fetches
-//! chunk by chunk, so that it sets the pace and goes on where it was.
+//! Messages: all that one replica sends another. Raft's messages, and the content of snapshots, which the receiver fetches
+//! chunk by chunk, so that it sets the ticker and goes on where it was.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::Message;
@@ -51,7 +51,7 @@ pub struct Chunk {
 
 /// Message of one replica to another.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Letter {
+pub enum PeerMessage {
     /// A message of Raft.
     Raft(Message),
     /// Asks for a chunk of a snapshot.
@@ -60,38 +60,38 @@ pub enum Letter {
     Chunk(Chunk),
 }
 
-impl Letter {
+impl PeerMessage {
     /// Sender.
     pub fn from(&self) -> u64 {
         match self {
-            Letter::Raft(message) => message.from,
-            Letter::Fetch(fetch) => fetch.from,
-            Letter::Chunk(chunk) => chunk.from,
+            PeerMessage::Raft(message) => message.from,
+            PeerMessage::Fetch(fetch) => fetch.from,
+            PeerMessage::Chunk(chunk) => chunk.from,
         }
     }
 
     /// Whom it is to.
     pub fn to(&self) -> u64 {
         match self {
-            Letter::Raft(message) => message.to,
-            Letter::Fetch(fetch) => fetch.to,
-            Letter::Chunk(chunk) => chunk.to,
+            PeerMessage::Raft(message) => message.to,
+            PeerMessage::Fetch(fetch) => fetch.to,
+            PeerMessage::Chunk(chunk) => chunk.to,
         }
     }
 }
 
-/// Appends the frame of a letter.
+/// Appends the frame of a message.
 ///
 /// # Panics
 /// If a message of Raft is one that a replica has for itself, or the frame is longer than one may be.
-pub fn put_letter(letter: &Letter, out: &mut BytesMut) {
-    match letter {
-        Letter::Raft(message) => put_frame(out, RAFT, |out| put_message(message, out)),
-        Letter::Fetch(Fetch { from, to, index, term, number }) => put_frame(out, FETCH, |out| {
+pub fn put_peer_message(message: &PeerMessage, out: &mut BytesMut) {
+    match message {
+        PeerMessage::Raft(message) => put_frame(out, RAFT, |out| put_message(message, out)),
+        PeerMessage::Fetch(Fetch { from, to, index, term, number }) => put_frame(out, FETCH, |out| {
             [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
             out.put_u32_le(*number);
         }),
-        Letter::Chunk(Chunk { from, to, index, term, number, is_last, bytes }) => put_frame(out, CHUNK, |out| {
+        PeerMessage::Chunk(Chunk { from, to, index, term, number, is_last, bytes }) => put_frame(out, CHUNK, |out| {
             [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
             out.put_u32_le(*number);
             out.put_u8(u8::from(*is_last));
@@ -100,10 +100,10 @@ pub fn put_letter(letter: &Letter, out: &mut BytesMut) {
     }
 }
 
-/// The letter in a frame of a kind.
-pub fn get_letter(kind: u8, bytes: Bytes) -> Read<Letter> {
+/// The message in a frame of a kind.
+pub fn get_peer_message(kind: u8, bytes: Bytes) -> Read<PeerMessage> {
     if kind == RAFT {
-        return get_message(bytes).map(Letter::Raft);
+        return get_message(bytes).map(PeerMessage::Raft);
     }
     let mut reader = Reader::new(bytes);
     let mut word = |field| reader.u64(field);
@@ -113,7 +113,7 @@ pub fn get_letter(kind: u8, bytes: Bytes) -> Read<Letter> {
     match kind {
         FETCH => {
             reader.end()?;
-            Ok(Letter::Fetch(Fetch { from, to, index, term, number }))
+            Ok(PeerMessage::Fetch(Fetch { from, to, index, term, number }))
         }
         CHUNK => {
             let is_last = reader.flag("whether a chunk is the last")?;
@@ -121,59 +121,63 @@ pub fn get_letter(kind: u8, bytes: Bytes) -> Read<Letter> {
             if bytes.len() > CHUNK_BYTES_MAX {
                 return Err(Torn { field: "a chunk" });
             }
-            Ok(Letter::Chunk(Chunk { from, to, index, term, number, is_last, bytes }))
+            Ok(PeerMessage::Chunk(Chunk { from, to, index, term, number, is_last, bytes }))
         }
-        _ => Err(Torn { field: "the kind of a letter" }),
+        _ => Err(Torn { field: "the kind of a message" }),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, BytesMut, CHUNK_BYTES_MAX, Chunk, Fetch, Letter, get_letter, put_letter};
+    use super::{Bytes, BytesMut, CHUNK_BYTES_MAX, Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};
     use crate::wire::{Broken, FRAME_BYTES_MAX, Frames};
     use proptest::prelude::*;
     use raft::eraftpb::{Message, MessageType};
 
-    fn letters(index: u64, term: u64, number: u32, is_last: bool, bytes: Vec<u8>) -> [Letter; 3] {
+    fn messages(index: u64, term: u64, number: u32, is_last: bool, bytes: Vec<u8>) -> [PeerMessage; 3] {
         let (from, to, bytes) = (1, 2, Bytes::from(bytes));
         let message = Message { from, to, term, index, msg_type: MessageType::MsgHeartbeat, ..Message::default() };
         let chunk = Chunk { from, to, index, term, number, is_last, bytes };
-        [Letter::Raft(message), Letter::Fetch(Fetch { from, to, index, term, number }), Letter::Chunk(chunk)]
+        [
+            PeerMessage::Raft(message),
+            PeerMessage::Fetch(Fetch { from, to, index, term, number }),
+            PeerMessage::Chunk(chunk),
+        ]
     }
 
-    fn next(frames: &mut Frames) -> Result<Option<Letter>, Broken> {
+    fn next(frames: &mut Frames) -> Result<Option<PeerMessage>, Broken> {
         let Some((kind, bytes)) = frames.next(FRAME_BYTES_MAX)? else { return Ok(None) };
-        Ok(Some(get_letter(kind, bytes)?))
+        Ok(Some(get_peer_message(kind, bytes)?))
     }
 
     proptest! {
         #[test]
-        fn letters_come_back(index: u64, term: u64, number: u32, is_last: bool, bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+        fn messages_come_back(index: u64, term: u64, number: u32, is_last: bool, bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
             let mut frames = Frames::default();
-            let sent = letters(index, term, number, is_last, bytes);
-            sent.iter().for_each(|letter| put_letter(letter, frames.input()));
-            for letter in sent {
-                prop_assert_eq!(next(&mut frames), Ok(Some(letter)));
+            let sent = messages(index, term, number, is_last, bytes);
+            sent.iter().for_each(|message| put_peer_message(message, frames.input()));
+            for message in sent {
+                prop_assert_eq!(next(&mut frames), Ok(Some(message)));
             }
             prop_assert_eq!(next(&mut frames), Ok(None));
         }
     }
 
     #[test]
-    fn every_bit_flip_and_every_cut_of_a_letter_is_refused() {
-        for letter in letters(7, 3, 1, false, vec![5; 20]) {
+    fn every_bit_flip_and_every_cut_of_a_message_is_refused() {
+        for message in messages(7, 3, 1, false, vec![5; 20]) {
             let mut sent = BytesMut::new();
-            put_letter(&letter, &mut sent);
+            put_peer_message(&message, &mut sent);
             for bit in 0..8 * sent.len() {
                 let mut frames = Frames::default();
                 frames.input().extend_from_slice(&sent);
                 frames.input()[bit / 8] ^= 1 << (bit % 8);
-                assert!(!matches!(next(&mut frames), Ok(Some(_))), "bit {bit} of {letter:?}");
+                assert!(!matches!(next(&mut frames), Ok(Some(_))), "bit {bit} of {message:?}");
             }
             for cut in 0..sent.len() {
                 let mut frames = Frames::default();
                 frames.input().extend_from_slice(&sent[..cut]);
-                assert_eq!(next(&mut frames), Ok(None), "{cut} bytes of {letter:?}");
+                assert_eq!(next(&mut frames), Ok(None), "{cut} bytes of {message:?}");
             }
         }
     }
@@ -181,9 +185,9 @@ mod tests {
     #[test]
     fn a_long_chunk_and_a_kind_that_is_not_known_are_refused() {
         let long = Bytes::from(vec![0; 37 + CHUNK_BYTES_MAX + 1]);
-        assert!(get_letter(3, long.slice(..37 + CHUNK_BYTES_MAX)).is_ok());
-        assert!(get_letter(3, long).is_err());
-        assert!(get_letter(9, Bytes::from(vec![0; 36])).is_err());
-        assert!(get_letter(2, Bytes::from(vec![0; 37])).is_err(), "a byte too many");
+        assert!(get_peer_message(3, long.slice(..37 + CHUNK_BYTES_MAX)).is_ok());
+        assert!(get_peer_message(3, long).is_err());
+        assert!(get_peer_message(9, Bytes::from(vec![0; 36])).is_err());
+        assert!(get_peer_message(2, Bytes::from(vec![0; 37])).is_err(), "a byte too many");
     }
 }

@@ -1,11 +1,11 @@
-//! Requests of operators and responses to them: JSON in the frames of hello.rs.
+//! Requests of operators and responses to them: JSON in the frames of handshake.rs.
 
 use serde::{Deserialize, Serialize};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Question {
+pub enum AdminRequest {
     /// How the replica stands.
     Status,
     /// Take a new replica in, as a learner.
@@ -36,10 +36,10 @@ pub enum Question {
     Backup,
 }
 
-/// An answer. A backup's first is [`Answer::Snapshot`]; its chunks follow as frames without JSON, an empty one at the end.
+/// An answer. A backup's first is [`AdminResponse::Snapshot`]; its chunks follow as frames without JSON, an empty one at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum AdminResponse {
     /// How the replica stands.
     Status(Box<State>),
     /// It is done, and on the media of a quorum.
@@ -144,23 +144,23 @@ pub struct Member {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Member, Question, State};
+    use super::{AdminRequest, AdminResponse, Member, State};
 
     #[test]
     fn questions_and_answers_come_back() {
         let questions = [
-            Question::Status,
-            Question::Join { replica: 3, peer: "a:1".into(), client: "b:2".into() },
-            Question::Transfer { replica: 4 },
+            AdminRequest::Status,
+            AdminRequest::Join { replica: 3, peer: "a:1".into(), client: "b:2".into() },
+            AdminRequest::Transfer { replica: 4 },
         ];
         for question in questions {
             let text = serde_json::to_vec(&question).expect("JSON");
-            assert_eq!(serde_json::from_slice::<Question>(&text).expect("JSON"), question);
+            assert_eq!(serde_json::from_slice::<AdminRequest>(&text).expect("JSON"), question);
         }
         let members = vec![Member { replica: 1, matched: Some(7), ..Member::default() }];
-        let answer = Answer::Status(Box::new(State { term: 3, members, ..State::default() }));
+        let answer = AdminResponse::Status(Box::new(State { term: 3, members, ..State::default() }));
         let text = serde_json::to_vec(&answer).expect("JSON");
-        assert_eq!(serde_json::from_slice::<Answer>(&text).expect("JSON"), answer);
-        assert!(serde_json::from_slice::<Question>(b"{\"remove\":{\"replica\":1,\"all\":true}}").is_err());
+        assert_eq!(serde_json::from_slice::<AdminResponse>(&text).expect("JSON"), answer);
+        assert!(serde_json::from_slice::<AdminRequest>(b"{\"remove\":{\"replica\":1,\"all\":true}}").is_err());
     }
 }

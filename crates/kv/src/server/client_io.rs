@@ -6,9 +6,9 @@ use slog::{debug, warn};
 
 use super::channel::Channel;
 use super::http::Browser;
+use super::inbound::Inbound;
 use super::socket::Socket;
 use super::state::{BROWSERS_MAX, Line, Port, Server, Source};
-use super::visitor::Visitor;
 use crate::client::{Peer, TOO_MANY};
 use crate::store;
 
@@ -22,13 +22,13 @@ const UNTAKEN_MS: u64 = 10_000;
 impl Server {
     /// Takes in who has connected to a listener, up to a number: the rest has its turn after the others.
     pub fn accept(&mut self, key: usize) {
-        self.hungry_listeners.insert(key);
+        self.readable_listeners.insert(key);
         for _ in 0..ACCEPTS_MAX {
             let Some((listener, port)) = self.listeners.get(key) else { return };
             let port = *port;
             match listener.accept() {
                 Ok(None) => {
-                    self.hungry_listeners.remove(&key);
+                    self.readable_listeners.remove(&key);
                     return;
                 }
                 Ok(Some(socket)) => {
@@ -41,7 +41,7 @@ impl Server {
                 Err(error) => {
                     // Mostly there is no descriptor left. Others that close make room; the next tick looks again.
                     self.accepts_again = true;
-                    self.hungry_listeners.remove(&key);
+                    self.readable_listeners.remove(&key);
                     let now_ms = self.clock.now_ms();
                     if self.untaken_ms.is_none_or(|told_ms| now_ms >= told_ms + UNTAKEN_MS) {
                         self.untaken_ms = Some(now_ms);
@@ -59,10 +59,10 @@ impl Server {
             Port::Client => return self.take_client(socket),
             Port::Peer => {
                 socket.tune(Some(self.config.peers.silence_ms));
-                let tls = self.peer_tls.as_ref().map(super::tls::Serves::connection).transpose()?;
+                let tls = self.peer_tls.as_ref().map(super::tls::TlsAcceptor::connection).transpose()?;
                 let key = self.key();
-                let channel = Channel::new(socket, tls, self.poll.registry(), Source::Visitor.token(key))?;
-                self.visitors.insert(key, Visitor::new(channel, now_ms));
+                let channel = Channel::new(socket, tls, self.poll.registry(), Source::Inbound.token(key))?;
+                self.inbound.insert(key, Inbound::new(channel, now_ms));
                 self.make_room(key);
             }
             Port::Browser => {
@@ -102,7 +102,7 @@ impl Server {
         let shows = self.config.clients.tls.as_ref().is_some_and(|tls| tls.authorities.is_some());
         let is_remote = self.config.clients.protected && !shows && !socket.is_local();
         let peer = Peer { address: socket.remote(), local: self.config.client_address(), is_remote };
-        let tls = self.client_tls.as_ref().map(super::tls::Serves::connection).transpose()?;
+        let tls = self.client_tls.as_ref().map(super::tls::TlsAcceptor::connection).transpose()?;
         let Some(token) = self.clients.open(peer, self.wall_us()) else {
             self.tell_refused(Port::Client, &socket.remote(), "as many clients as clients.connections_max allows");
             // In clear or not at all: a handshake would cost what is to be saved.
@@ -118,16 +118,16 @@ impl Server {
             self.lines.resize_with(place + 1, || None);
         }
         let active_ms = self.clock.now_ms();
-        self.lines[place] = Some(Line { channel, since_us: 0, active_ms, is_hungry: false });
+        self.lines[place] = Some(Line { channel, since_us: 0, active_ms, is_readable: false });
         Ok(())
     }
 
     /// Reads from a client, and does what it asks for.
     pub fn feed(&mut self, token: u32) -> store::Result<()> {
         let (wall_us, now_us) = (self.wall_us(), self.clock.now_us());
-        let Server { lines, clients, node, scratch, hungry, log, .. } = self;
+        let Server { lines, clients, node, scratch, readable, log, .. } = self;
         let Some(Some(line)) = lines.get_mut(token as usize) else { return Ok(()) };
-        line.is_hungry = false;
+        line.is_readable = false;
         for _ in 0..READS_MAX {
             if !clients.wants_input(token) {
                 break;
@@ -158,8 +158,8 @@ impl Server {
             }
         }
         if line.channel.may_read() && clients.wants_input(token) {
-            line.is_hungry = true;
-            hungry.push_back(token);
+            line.is_readable = true;
+            readable.push_back(token);
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Server {
             self.close_client(token);
             return Ok(());
         }
-        let Server { lines, clients, node, clock, latency, hungry, .. } = self;
+        let Server { lines, clients, node, clock, latency, readable, .. } = self;
         let Some(Some(line)) = lines.get_mut(token as usize) else { return Ok(()) };
         let output = clients.output(token);
         let had_bytes = output.len();
@@ -200,9 +200,9 @@ impl Server {
                 clients.advance(token, node, wall_us)?;
             }
         }
-        if !line.is_hungry && line.channel.may_read() && clients.wants_input(token) {
-            line.is_hungry = true;
-            hungry.push_back(token);
+        if !line.is_readable && line.channel.may_read() && clients.wants_input(token) {
+            line.is_readable = true;
+            readable.push_back(token);
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use perdura_pmem::planted;
 use raft::eraftpb::{Entry, MessageType};
 use raft::{Ready, StateRole};
 
-use super::given::Given;
 use super::lease::Lease;
+use super::snapshot_transfer::SnapshotTransfer;
 use super::unpersisted::Unpersisted;
 use super::{Node, Part};
 use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members};
@@ -103,7 +103,7 @@ impl Node {
                 self.output.send(message);
             }
             for taken in raw.store().taken() {
-                self.giving.insert(taken.to, Given::new(taken.snapshot));
+                self.snapshot_senders.insert(taken.to, SnapshotTransfer::new(taken.snapshot));
             }
             self.stored(ready)?;
         }
@@ -147,7 +147,7 @@ impl Node {
     fn apply(&mut self, committed: Vec<Entry>) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         let Some(last) = committed.last().map(|entry| entry.index) else { return Ok(()) };
-        let members_at = raw.store().store().standing().members_at;
+        let members_at = raw.store().store().persistent_state().members_at;
         for entry in &committed {
             // Those up to the noted index have made the members already that Raft began with.
             if is_change_of_members(entry) && entry.index > members_at {
@@ -160,7 +160,7 @@ impl Node {
         }
         let store = raw.mut_store().store_mut();
         store.commit(last)?;
-        if store.standing().members_at != members_at {
+        if store.persistent_state().members_at != members_at {
             // A replica that has to go back to the members before may need some of those that are gone.
             match store.persist() {
                 // It goes on with them: who takes replicas away waits until none is without room.
@@ -208,7 +208,7 @@ impl Node {
     /// Forgets what Raft has told, and all who wait, for Raft is run anew.
     pub(super) fn forget_all(&mut self) {
         self.unpersisted = Unpersisted::default();
-        self.giving.clear();
+        self.snapshot_senders.clear();
         self.incoming = None;
         self.postponed = None;
         self.lease.iter_mut().for_each(Lease::end);

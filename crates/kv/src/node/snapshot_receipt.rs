@@ -1,13 +1,13 @@
-//! How a replica comes to receive a snapshot (receiver.rs), and goes on with it.
+//! How a replica comes to receive a snapshot (snapshot_receiver.rs), and goes on with it.
 
 use raft::RawNode;
 use raft::eraftpb::{Message, MessageType};
 
 use super::postponed::{Begun, Postponed, begin};
-use super::receiver::{Offer, Receiver, Taken};
-use super::{Node, Part, receiver};
+use super::snapshot_receiver::{Offer, Receiver, Taken};
+use super::{Node, Part, snapshot_receiver};
 use crate::store::{self, Error, ErrorKind, Log, Store};
-use crate::wire::{Chunk, Letter};
+use crate::wire::{Chunk, PeerMessage};
 
 fn is_full(error: &Error) -> bool {
     error.kind() == ErrorKind::Full
@@ -31,7 +31,7 @@ impl Node {
         }
         if let Some(offer) = self.incoming.as_mut().filter(|offer| key(&offer.message) == key(&message)) {
             offer.message = message;
-            self.output.letters.push(offer.fetch());
+            self.output.messages.push(offer.fetch());
             return Ok(());
         }
         if self.settings.receives_in_place {
@@ -44,7 +44,7 @@ impl Node {
     pub(super) fn begin_postponed(&mut self) -> store::Result<()> {
         let again = self.postponed.take().and_then(|offer| offer.again(self.settings.snapshot_idle_ticks));
         match (again, &self.part) {
-            (Some(offer), Part::Member(raw)) if receiver::is_needed(raw, &offer.message) => {
+            (Some(offer), Part::Member(raw)) if snapshot_receiver::is_needed(raw, &offer.message) => {
                 if offer.empties {
                     self.begin_emptied(offer)
                 } else {
@@ -59,14 +59,14 @@ impl Node {
     fn begin_beside(&mut self, offer: Postponed) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         // Nobody may hold a snapshot of a store that is about to be replaced.
-        self.giving.clear();
+        self.snapshot_senders.clear();
         drop(raw.store().taken());
         // What was fetched so far is given up.
         (self.incoming, self.postponed) = (None, None);
         match begin(raw.mut_store().store_mut(), false)? {
             Begun::Now => {
                 let offer = Offer::new(offer.message);
-                self.output.letters.push(offer.fetch());
+                self.output.messages.push(offer.fetch());
                 self.incoming = Some(offer);
             }
             Begun::Later => self.postponed = Some(offer),
@@ -77,7 +77,7 @@ impl Node {
 
     pub(super) fn tick_incoming(&mut self) {
         match self.incoming.as_mut().map(|offer| offer.tick(&self.settings)) {
-            Some(Some(again)) => self.output.letters.extend(again),
+            Some(Some(again)) => self.output.messages.extend(again),
             _ => self.incoming = None,
         }
     }
@@ -135,8 +135,8 @@ impl Node {
                 return Ok(false);
             }
             Ok(Taken::Whole) => self.incoming = Some(offer),
-            Ok(Taken::Next(letter)) => {
-                self.output.letters.push(letter);
+            Ok(Taken::Next(message)) => {
+                self.output.messages.push(message);
                 self.incoming = Some(offer);
             }
             Ok(Taken::All) => {
@@ -168,7 +168,7 @@ impl Node {
     fn begin_emptied(&mut self, offer: Postponed) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         // Nobody may hold a snapshot of a store that is about to be emptied.
-        self.giving.clear();
+        self.snapshot_senders.clear();
         drop(raw.store().taken());
         let store = raw.mut_store().store_mut();
         let begun = begin(store, true)?;
@@ -200,6 +200,6 @@ impl Node {
         self.forget_all();
         self.part = Part::Member(Box::new(self.settings.open(store)?));
         self.stalled = None;
-        self.step(Letter::Raft(offer)).map(drop)
+        self.step(PeerMessage::Raft(offer)).map(drop)
     }
 }

@@ -16,8 +16,8 @@ use super::slots::State;
 use super::tickets::Stub;
 use super::verdict::{Verdict, judge, verdict};
 use crate::acl::Acl;
-use crate::node::{Fate, Node};
-use crate::store::{self, Moment, View};
+use crate::node::{Node, Outcome};
+use crate::store::{self, ReadLevel, View};
 use crate::wire::Forward;
 
 impl Clients {
@@ -48,9 +48,9 @@ impl Clients {
     }
 
     /// The read is answered.
-    pub(super) fn has_caught_up(&mut self, fate: Fate, node: &Node) {
+    pub(super) fn has_caught_up(&mut self, outcome: Outcome, node: &Node) {
         self.shared.admission.is_asking = false;
-        if fate == Fate::Readable && !node.receives() && !self.shared.admission.is_open {
+        if outcome == Outcome::Readable && !node.receives() && !self.shared.admission.is_open {
             self.shared.admission.is_open = true;
             self.read_users(node, true);
         }
@@ -75,7 +75,7 @@ impl Clients {
 
     fn read_users(&mut self, node: &Node, is_first: bool) {
         self.shared.admission.seen = node.store().applied();
-        let view = View::new(node.store(), Moment::Applied);
+        let view = View::new(node.store(), ReadLevel::Applied);
         let password = self.shared.settings.default_password.as_deref();
         match self.shared.acl.refresh(&view, password) {
             Ok(false) if !is_first => {}
@@ -124,7 +124,7 @@ impl Clients {
             let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { continue };
             let denied = dispatch::denial(&self.shared.acl, &connection.user, request);
             if let Some(reply) = denied {
-                connection.slots.set(number, State::Said(reply));
+                connection.slots.set(number, State::PeerFrame(reply));
             }
         }
     }
@@ -144,29 +144,29 @@ impl Clients {
     /// for what came before from there. Gives it back if it need not wait.
     pub(super) fn wait_to_lead(
         &mut self,
-        visitor: u64,
+        peer_connection: u64,
         replica: u64,
         forward: Forward,
         node: &Node,
     ) -> Option<Forward> {
-        let is_short = self.visits.get(&visitor).is_some_and(|visit| !visit.short.is_empty());
+        let is_short = self.peer_sessions.get(&peer_connection).is_some_and(|visit| !visit.short.is_empty());
         let admission = &mut self.shared.admission;
-        let is_behind = is_short || admission.early.iter().any(|(of, ..)| *of == visitor);
+        let is_behind = is_short || admission.early.iter().any(|(of, ..)| *of == peer_connection);
         if is_behind || admission.is_open && !admission.is_settled(node) {
-            admission.early.push_back((visitor, replica, forward));
+            admission.early.push_back((peer_connection, replica, forward));
             return None;
         }
         Some(forward)
     }
 
     /// Whether something that a replica has passed on waits. Then no more is taken from it.
-    pub(super) fn has_early(&self, visitor: u64) -> bool {
-        self.shared.admission.early.iter().any(|(of, ..)| *of == visitor)
+    pub(super) fn has_early(&self, peer_connection: u64) -> bool {
+        self.shared.admission.early.iter().any(|(of, ..)| *of == peer_connection)
     }
 
     /// Forgets what replicas have passed on whose connections are gone.
     pub(super) fn keep_early(&mut self, is_there: impl Fn(u64) -> bool) {
-        self.shared.admission.early.retain(|(visitor, ..)| is_there(*visitor));
+        self.shared.admission.early.retain(|(peer_connection, ..)| is_there(*peer_connection));
     }
 
     /// Goes on with what waited until this replica knows all that it leads with. Error: that of the store.
@@ -176,8 +176,8 @@ impl Clients {
             return Ok(());
         }
         self.shared.held.extend(std::mem::take(&mut admission.waiting));
-        for (visitor, replica, forward) in std::mem::take(&mut admission.early) {
-            self.take_in(visitor, replica, forward, node, now_us)?;
+        for (peer_connection, replica, forward) in std::mem::take(&mut admission.early) {
+            self.take_in(peer_connection, replica, forward, node, now_us)?;
         }
         Ok(())
     }

@@ -2,12 +2,12 @@
 
 use slog::{error, info, warn};
 
-use super::hello::Addresses;
+use super::handshake::Addresses;
 use super::http;
-use super::link::{Link, News};
+use super::inbound::{self, Kind};
+use super::link::{Link, LinkEvent};
 use super::state::{Server, Source};
-use super::tls::{Connects, Serves};
-use super::visitor::{self, Kind};
+use super::tls::{TlsAcceptor, TlsConnector};
 use crate::client::{Name, Notice};
 use crate::codec::all_members;
 use crate::store;
@@ -17,16 +17,16 @@ impl Server {
     pub fn tick(&mut self) -> store::Result<()> {
         let now_us = self.clock.now_us();
         let now_ms = now_us / 1000;
-        self.pace.tick(now_us, self.config.raft.tick_ms);
+        self.ticker.tick(now_us, self.config.raft.tick_ms);
         self.node.tick()?;
         self.clients.tick(&mut self.node)?;
         self.log_notices();
-        self.has_new_names |= self.book.read(self.node.store(), self.id)?;
+        self.has_new_names |= self.directory.read(self.node.store(), self.id)?;
         self.tick_links(now_ms);
         self.tick_forwards(now_ms);
         self.renew_certificates(now_ms);
         let ticket = self.ticket();
-        self.chores.tick(&mut self.node, &self.book, ticket, now_ms)?;
+        self.leader_tasks.tick(&mut self.node, &self.directory, ticket, now_ms)?;
         self.look_at_handovers();
         self.tell_names();
         self.end_late(now_ms);
@@ -38,8 +38,8 @@ impl Server {
         if std::mem::take(&mut self.accepts_again) {
             (0..self.listeners.len()).for_each(|key| self.accept(key));
         }
-        let keys: Vec<u64> = self.visitors.keys().copied().collect();
-        keys.into_iter().try_for_each(|key| self.flush_visitor(key))
+        let keys: Vec<u64> = self.inbound.keys().copied().collect();
+        keys.into_iter().try_for_each(|key| self.flush_inbound(key))
     }
 
     /// Uses certificates whose files have changed, for connections from now on. Those that cannot be used are left alone.
@@ -48,9 +48,9 @@ impl Server {
             return;
         }
         let (clients, peers) = (self.config.clients.tls.as_ref(), self.config.peers.tls.as_ref());
-        let serves = |tls: Option<&_>| tls.map(Serves::new).transpose();
+        let serves = |tls: Option<&_>| tls.map(TlsAcceptor::new).transpose();
         let read = serves(clients)
-            .and_then(|of_clients| Ok((of_clients, serves(peers)?, peers.map(Connects::new).transpose()?)));
+            .and_then(|of_clients| Ok((of_clients, serves(peers)?, peers.map(TlsConnector::new).transpose()?)));
         match read {
             Ok((of_clients, of_peers, connects)) => {
                 (self.client_tls, self.peer_tls, self.plan.tls) = (of_clients, of_peers, connects);
@@ -64,26 +64,26 @@ impl Server {
     fn tick_links(&mut self, now_ms: u64) {
         let mut wanted = all_members(self.members());
         if wanted.is_empty() {
-            wanted.extend(self.visitors.values().filter_map(|visitor| match visitor.kind {
+            wanted.extend(self.inbound.values().filter_map(|connection| match connection.kind {
                 Kind::Peer(id, _) => Some(id),
                 _ => None,
             }));
         }
         wanted.retain(|id| *id != self.id);
-        let (book, traffic) = (&self.book, &mut self.traffic);
+        let (directory, traffic) = (&self.directory, &mut self.traffic);
         self.links.retain(|id, link| {
             let is_there = |addresses: &Addresses| addresses.peer == link.address();
-            let stays = wanted.contains(id) && book.find(*id).is_some_and(is_there);
+            let stays = wanted.contains(id) && directory.find(*id).is_some_and(is_there);
             if !stays {
                 // What is counted does not fall.
-                traffic.letters_sent += link.sent;
-                traffic.letters_dropped += link.dropped;
+                traffic.messages_sent += link.sent;
+                traffic.messages_dropped += link.dropped;
             }
             stays
         });
         for id in wanted {
             if !self.links.contains_key(&id)
-                && let Some(addresses) = self.book.find(id)
+                && let Some(addresses) = self.directory.find(id)
             {
                 let address = addresses.peer.clone();
                 let key = self.key();
@@ -95,7 +95,7 @@ impl Server {
         let registry = self.poll.registry();
         let plan = &self.plan;
         let tick = |(id, link): (&u64, &mut Link)| Some((*id, link.tick(plan, registry, now_ms)?));
-        let news: Vec<(u64, News)> = self.links.iter_mut().filter_map(tick).collect();
+        let news: Vec<(u64, LinkEvent)> = self.links.iter_mut().filter_map(tick).collect();
         for (id, news) in news {
             self.tell_of(id, news);
         }
@@ -103,7 +103,7 @@ impl Server {
 
     /// Tells clients where replicas are reached.
     fn tell_names(&mut self) {
-        let members_at = self.node.store().standing().members_at;
+        let members_at = self.node.store().persistent_state().members_at;
         let has_new_members = std::mem::replace(&mut self.named_at, members_at) != members_at;
         if has_new_members {
             let members = self.members();
@@ -113,7 +113,7 @@ impl Server {
             return;
         }
         let name = |id: u64| {
-            let (host, port) = self.book.find(id)?.client.rsplit_once(':')?;
+            let (host, port) = self.directory.find(id)?.client.rsplit_once(':')?;
             let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             Some((id, Name { host, port: port.parse().ok()? }))
         };
@@ -124,19 +124,19 @@ impl Server {
     pub fn end_late(&mut self, now_ms: u64) {
         let since = |then_ms: u64| now_ms.saturating_sub(then_ms);
         let late = |kind: &Kind, heard_ms: u64| match kind {
-            Kind::Stranger | Kind::Refused => since(heard_ms) > visitor::GREETING_MS,
-            Kind::Operator(_) => since(heard_ms) > visitor::OPERATOR_MS,
+            Kind::Unauthenticated | Kind::Refused => since(heard_ms) > inbound::GREETING_MS,
+            Kind::Operator(_) => since(heard_ms) > inbound::OPERATOR_MS,
             Kind::Peer(id, _) | Kind::Forwarder(id) => self.is_unknown(*id),
         };
         let ended: Vec<u64> = self
-            .visitors
+            .inbound
             .iter()
-            .filter(|(_, visitor)| late(&visitor.kind, visitor.heard_ms))
+            .filter(|(_, connection)| late(&connection.kind, connection.heard_ms))
             .map(|(key, _)| *key)
             .collect();
         for key in ended {
-            if let Some(visitor) = self.visitors.remove(&key)
-                && let Kind::Peer(id, _) = visitor.kind
+            if let Some(connection) = self.inbound.remove(&key)
+                && let Kind::Peer(id, _) = connection.kind
             {
                 warn!(self.log, "a replica that is no member any more is let go"; "peer" => id);
             }
@@ -188,7 +188,7 @@ impl Server {
         for notice in self.clients.take_notices() {
             match notice {
                 Notice::Http { from } => {
-                    warn!(self.log, "a client was closed: it has sent a request of HTTP, as a page of a stranger may have a browser do";
+                    warn!(self.log, "a client was closed: it has sent a request of HTTP, as a foreign page may have a browser do";
                         "from" => from);
                 }
                 Notice::Unprotected { from } => {

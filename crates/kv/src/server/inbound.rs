@@ -1,25 +1,25 @@
 //! Inbound connections at the address for replicas: of another replica, whose messages or clients' requests come this way, or of an operator.
 //!
-//! Until a visitor has said who it is, it gets little room and little time.
+//! Until a connection has said who it is, it gets little room and little time.
 
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 
 use super::channel::Channel;
-use super::hello::{Hello, QUESTION_BYTES_MAX, STRANGER_BYTES_MAX, Word, get_word, put_word};
+use super::handshake::{Handshake, Hello, REQUEST_BYTES_MAX, UNAUTHENTICATED_BYTES_MAX, get_handshake, put_handshake};
 use crate::store::Outgoing;
 use crate::wire::{
-    Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, Letter, get_forward, get_letter, put_forwarded,
+    Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forward, get_peer_message, put_forwarded,
 };
 
-/// Most visitors that have not said who they are, or were refused.
-pub const STRANGERS_MAX: usize = 128;
+/// Most inbound that have not said who they are, or were refused.
+pub const UNAUTHENTICATED_MAX: usize = 128;
 /// Most operators.
 pub const OPERATORS_MAX: usize = 64;
 /// Most replicas that are not known as members. All of a cluster may be such to one that lags.
 pub const UNKNOWN_MAX: usize = 32;
-/// Milliseconds in which a visitor must have said who it is.
+/// Milliseconds in which a connection must have said who it is.
 pub const GREETING_MS: u64 = 5000;
 /// Milliseconds that an operator may be silent.
 pub const OPERATOR_MS: u64 = 60_000;
@@ -31,7 +31,7 @@ const CHUNKS_MAX: usize = 4;
 /// Identity of the other side.
 pub enum Kind {
     /// It has not said.
-    Stranger,
+    Unauthenticated,
     /// A replica, by its id and the number of its start.
     Peer(u64, u64),
     /// A replica that passes on requests of its clients, by its id.
@@ -43,21 +43,21 @@ pub enum Kind {
 }
 
 /// Frame from a connection.
-pub enum Said {
+pub enum PeerFrame {
     /// Identity of the other side.
     Hello(Hello),
     /// Identity of a replica that passes on requests.
     Forwards(Hello),
     /// Something for this replica.
-    Letter(Letter),
+    PeerMessage(PeerMessage),
     /// A request of a client of another replica.
     Forward(Forward),
     /// A question of an operator.
-    Question(Bytes),
+    AdminRequest(Bytes),
 }
 
-/// A visitor.
-pub struct Visitor {
+/// An inbound connection.
+pub struct Inbound {
     /// Its connection.
     pub channel: Channel,
     /// Identity of the other side.
@@ -74,13 +74,13 @@ pub struct Visitor {
     output: BytesMut,
 }
 
-impl Visitor {
+impl Inbound {
     /// Somebody who has connected.
     pub fn new(channel: Channel, now_ms: u64) -> Self {
         let from = channel.socket().remote();
         let (frames, output) = (Frames::default(), BytesMut::new());
         let (is_left, is_held) = (false, false);
-        Self { channel, kind: Kind::Stranger, heard_ms: now_ms, from, is_left, is_held, frames, output }
+        Self { channel, kind: Kind::Unauthenticated, heard_ms: now_ms, from, is_left, is_held, frames, output }
     }
 
     /// Reads what is there, at most what fits `scratch`. Returns whether there was something. Error: the connection has ended.
@@ -99,15 +99,15 @@ impl Visitor {
     }
 
     /// The next that it has said, once it is whole.
-    pub fn next(&mut self) -> Result<Option<Said>, Broken> {
+    pub fn next(&mut self) -> Result<Option<PeerFrame>, Broken> {
         self.is_held = matches!(&self.kind, Kind::Operator(backup) if backup.is_some() || !self.output.is_empty());
         if self.is_held {
             return Ok(None);
         }
         let bytes_max = match self.kind {
-            Kind::Stranger => STRANGER_BYTES_MAX,
+            Kind::Unauthenticated => UNAUTHENTICATED_BYTES_MAX,
             Kind::Peer(..) | Kind::Forwarder(_) => FRAME_BYTES_MAX,
-            Kind::Operator(_) => QUESTION_BYTES_MAX,
+            Kind::Operator(_) => REQUEST_BYTES_MAX,
             Kind::Refused => {
                 self.frames.input().clear();
                 return Ok(None);
@@ -115,22 +115,22 @@ impl Visitor {
         };
         let Some((kind, bytes)) = self.frames.next(bytes_max)? else { return Ok(None) };
         match self.kind {
-            Kind::Peer(..) => return Ok(Some(Said::Letter(get_letter(kind, bytes)?))),
-            Kind::Forwarder(_) => return Ok(Some(Said::Forward(get_forward(kind, bytes)?))),
+            Kind::Peer(..) => return Ok(Some(PeerFrame::PeerMessage(get_peer_message(kind, bytes)?))),
+            Kind::Forwarder(_) => return Ok(Some(PeerFrame::Forward(get_forward(kind, bytes)?))),
             _ => {}
         }
         let misplaced = Broken::Message(crate::codec::Torn { field: "the order of words" });
-        match (get_word(kind, bytes)?, &self.kind) {
-            (Word::Hello(hello), Kind::Stranger) => Ok(Some(Said::Hello(hello))),
-            (Word::Forwards(hello), Kind::Stranger) => Ok(Some(Said::Forwards(hello))),
-            (Word::Question(question), Kind::Operator(_)) => Ok(Some(Said::Question(question))),
+        match (get_handshake(kind, bytes)?, &self.kind) {
+            (Handshake::Hello(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Hello(hello))),
+            (Handshake::Forwards(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Forwards(hello))),
+            (Handshake::AdminRequest(question), Kind::Operator(_)) => Ok(Some(PeerFrame::AdminRequest(question))),
             _ => Err(misplaced),
         }
     }
 
     /// Says something.
-    pub fn say(&mut self, word: &Word) {
-        put_word(word, &mut self.output);
+    pub fn say(&mut self, word: &Handshake) {
+        put_handshake(word, &mut self.output);
     }
 
     /// Answers a request that was passed on.
@@ -151,11 +151,11 @@ impl Visitor {
                 && let Some((snapshot, number)) = backup
             {
                 let (chunk, is_last) = snapshot.chunk(*number).map_err(io::Error::other)?;
-                put_word(&Word::Answer(chunk), &mut self.output);
+                put_handshake(&Handshake::AdminResponse(chunk), &mut self.output);
                 *number += 1;
                 self.heard_ms = now_ms;
                 if is_last {
-                    put_word(&Word::Answer(Bytes::new()), &mut self.output);
+                    put_handshake(&Handshake::AdminResponse(Bytes::new()), &mut self.output);
                     *backup = None;
                 }
             }
@@ -173,7 +173,7 @@ impl Visitor {
     }
 
     /// Whether there is something to be done for it though nothing has happened.
-    pub fn is_hungry(&self) -> bool {
+    pub fn is_readable(&self) -> bool {
         self.output.is_empty() && (self.is_held || matches!(self.kind, Kind::Operator(Some(_))))
     }
 }
@@ -187,7 +187,7 @@ mod tests {
     use mio::{Poll, Token};
     use raft::eraftpb::SnapshotMetadata;
 
-    use super::{BACKUP_BYTES_MAX, CHUNKS_MAX, Channel, Kind, Said, Visitor, Word, put_word};
+    use super::{BACKUP_BYTES_MAX, CHUNKS_MAX, Channel, Handshake, Inbound, Kind, PeerFrame, put_handshake};
     use crate::server::socket::Socket;
     use crate::store::{Outgoing, Result};
 
@@ -205,50 +205,50 @@ mod tests {
         }
     }
 
-    fn operator(poll: &Poll) -> (Visitor, TcpStream) {
+    fn operator(poll: &Poll) -> (Inbound, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let outside = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         let (inside, _) = listener.accept().expect("a connection");
         inside.set_nonblocking(true).expect("a socket");
         let socket = Socket::Tcp(mio::net::TcpStream::from_std(inside));
         let channel = Channel::new(socket, None, poll.registry(), Token(1)).expect("a channel");
-        let mut visitor = Visitor::new(channel, 0);
-        visitor.kind = Kind::Operator(None);
-        (visitor, outside)
+        let mut connection = Inbound::new(channel, 0);
+        connection.kind = Kind::Operator(None);
+        (connection, outside)
     }
 
     /// Questions without end were all answered into memory.
     #[test]
     fn an_operator_has_its_answer_before_the_next_question_is_looked_at() {
-        let (mut visitor, mut outside) = operator(&Poll::new().expect("a poll"));
+        let (mut connection, mut outside) = operator(&Poll::new().expect("a poll"));
         let mut questions = BytesMut::new();
-        (0..2).for_each(|_| put_word(&Word::Question(Bytes::from_static(b"status")), &mut questions));
+        (0..2).for_each(|_| put_handshake(&Handshake::AdminRequest(Bytes::from_static(b"status")), &mut questions));
         outside.write_all(&questions).expect("a socket");
-        while !visitor.read(&mut [0; 4096], 1).expect("a connection") {}
+        while !connection.read(&mut [0; 4096], 1).expect("a connection") {}
         for _ in 0..2 {
-            assert!(matches!(visitor.next(), Ok(Some(Said::Question(_)))));
-            visitor.say(&Word::Answer(Bytes::from_static(b"answer")));
-            assert!(matches!(visitor.next(), Ok(None)) && visitor.is_held && !visitor.is_hungry());
-            assert!(visitor.flush(2).expect("a connection") && visitor.is_hungry());
+            assert!(matches!(connection.next(), Ok(Some(PeerFrame::AdminRequest(_)))));
+            connection.say(&Handshake::AdminResponse(Bytes::from_static(b"answer")));
+            assert!(matches!(connection.next(), Ok(None)) && connection.is_held && !connection.is_readable());
+            assert!(connection.flush(2).expect("a connection") && connection.is_readable());
         }
-        assert!(matches!(visitor.next(), Ok(None)) && !visitor.is_held && !visitor.is_hungry());
+        assert!(matches!(connection.next(), Ok(None)) && !connection.is_held && !connection.is_readable());
     }
 
     /// A backup that took longer than an operator may be silent was cut off; a fast reader held up all others.
     #[test]
     fn a_backup_goes_on_while_it_is_taken_and_lets_others_have_their_turn() {
-        let (mut visitor, mut outside) = operator(&Poll::new().expect("a poll"));
-        visitor.kind = Kind::Operator(Some((Box::new(Endless(SnapshotMetadata::default())), 0)));
-        assert!(!visitor.flush(5).expect("a connection") && visitor.is_hungry());
-        assert_eq!(visitor.heard_ms, 5);
-        let Kind::Operator(Some((_, number))) = &visitor.kind else { panic!("it is over") };
+        let (mut connection, mut outside) = operator(&Poll::new().expect("a poll"));
+        connection.kind = Kind::Operator(Some((Box::new(Endless(SnapshotMetadata::default())), 0)));
+        assert!(!connection.flush(5).expect("a connection") && connection.is_readable());
+        assert_eq!(connection.heard_ms, 5);
+        let Kind::Operator(Some((_, number))) = &connection.kind else { panic!("it is over") };
         assert_eq!(*number as usize, CHUNKS_MAX);
         // Nobody takes it: it waits, within its bound, and no progress is counted.
-        while visitor.is_hungry() || visitor.output.len() < BACKUP_BYTES_MAX {
-            visitor.flush(6).expect("a connection");
+        while connection.is_readable() || connection.output.len() < BACKUP_BYTES_MAX {
+            connection.flush(6).expect("a connection");
         }
-        visitor.flush(7).expect("a connection");
-        assert!(visitor.heard_ms <= 6 && visitor.output.len() < BACKUP_BYTES_MAX + 2 * CHUNK_BYTES);
+        connection.flush(7).expect("a connection");
+        assert!(connection.heard_ms <= 6 && connection.output.len() < BACKUP_BYTES_MAX + 2 * CHUNK_BYTES);
         outside.read_exact(&mut [0; 1000]).expect("what was sent");
     }
 }

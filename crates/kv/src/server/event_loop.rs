@@ -11,7 +11,7 @@ use mio::{Events, Interest};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use slog::{info, warn};
 
-use super::link::News;
+use super::link::LinkEvent;
 use super::state::{OWN, Server, Source};
 use crate::node::Role;
 use crate::store::{self, Error, ErrorKind};
@@ -36,7 +36,7 @@ fn signals(server: &Server) -> io::Result<UnixStream> {
 }
 
 impl Server {
-    /// Serves until it is told to end.
+    /// TlsAcceptor until it is told to end.
     pub fn run(&mut self) -> store::Result<()> {
         let mut signals = signals(self).map_err(broken)?;
         let mut events = Events::with_capacity(EVENTS_MAX);
@@ -46,10 +46,10 @@ impl Server {
         }
         let mut awake_until_us = 0;
         loop {
-            let (now_us, next_us) = (self.clock.now_us(), self.pace.next_us());
-            let is_busy = !self.hungry.is_empty()
-                || !self.hungry_visitors.is_empty()
-                || !self.hungry_listeners.is_empty()
+            let (now_us, next_us) = (self.clock.now_us(), self.ticker.next_us());
+            let is_busy = !self.readable.is_empty()
+                || !self.readable_inbound.is_empty()
+                || !self.readable_listeners.is_empty()
                 || self.has_upkeep
                 || self.clients.has_work();
             let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
@@ -73,7 +73,7 @@ impl Server {
             if !events.is_empty() || is_busy {
                 self.turn()?;
             }
-            if self.pace.is_due(self.clock.now_us()) {
+            if self.ticker.is_due(self.clock.now_us()) {
                 self.tick()?;
                 self.turn()?;
             }
@@ -94,7 +94,7 @@ impl Server {
                 line.channel.happened(event);
                 self.feed(token)?;
                 self.flush_client(token)?;
-                return self.confirm_if_due();
+                return self.persist_if_due();
             }
             Source::Link => {
                 let Some(link) = self.link_keys.get(&key).and_then(|id| self.links.get_mut(id)) else { return Ok(()) };
@@ -103,9 +103,9 @@ impl Server {
                 self.tell(key, news);
             }
             Source::Forwards => return self.forwards_happened(key, event),
-            Source::Visitor => {
-                let Some(visitor) = self.visitors.get_mut(&key) else { return Ok(()) };
-                visitor.channel.happened(event);
+            Source::Inbound => {
+                let Some(connection) = self.inbound.get_mut(&key) else { return Ok(()) };
+                connection.channel.happened(event);
                 self.hear(key)?;
             }
             Source::Browser => {
@@ -124,17 +124,17 @@ impl Server {
 
     /// Goes on with connections and listeners that had more than their share.
     fn go_on(&mut self) -> store::Result<()> {
-        for key in std::mem::take(&mut self.hungry_listeners) {
+        for key in std::mem::take(&mut self.readable_listeners) {
             self.accept(key);
         }
-        for _ in 0..self.hungry.len() {
-            if let Some(token) = self.hungry.pop_front() {
+        for _ in 0..self.readable.len() {
+            if let Some(token) = self.readable.pop_front() {
                 self.feed(token)?;
-                self.confirm_if_due()?;
+                self.persist_if_due()?;
             }
         }
-        for _ in 0..self.hungry_visitors.len() {
-            if let Some(key) = self.hungry_visitors.pop_front() {
+        for _ in 0..self.readable_inbound.len() {
+            if let Some(key) = self.readable_inbound.pop_front() {
                 self.hear(key)?;
             }
         }
@@ -142,12 +142,12 @@ impl Server {
     }
 
     /// Makes entries durable before the queue is drained, if there are many or they are old.
-    fn confirm_if_due(&mut self) -> store::Result<()> {
+    fn persist_if_due(&mut self) -> store::Result<()> {
         if !self.node.wants_persist() {
             return Ok(());
         }
         let (now_us, raft) = (self.clock.now_us(), &self.config.raft);
-        let since_us = *self.unconfirmed.get_or_insert(now_us);
+        let since_us = *self.unpersisted_since_us.get_or_insert(now_us);
         if self.node.must_persist() || now_us - since_us >= raft.confirm_us {
             return self.turn();
         }
@@ -162,10 +162,10 @@ impl Server {
             self.clients.turn(&mut self.node, wall_us)?;
             self.pass_on();
             let output = self.node.take_output();
-            let is_quiet = output.letters.is_empty() && output.done.is_empty();
-            for letter in &output.letters {
-                if let Some(link) = self.links.get_mut(&letter.to()) {
-                    link.send(letter, &self.plan);
+            let is_quiet = output.messages.is_empty() && output.done.is_empty();
+            for message in &output.messages {
+                if let Some(link) = self.links.get_mut(&message.to()) {
+                    link.send(message, &self.plan);
                 }
             }
             self.flush_links();
@@ -173,7 +173,7 @@ impl Server {
                 if done.ticket & OWN == 0 {
                     self.clients.done(done, &mut self.node)?;
                 } else {
-                    self.asked_done(done.ticket, done.fate);
+                    self.asked_done(done.ticket, done.outcome);
                 }
             }
             for token in self.clients.take_woken() {
@@ -183,7 +183,7 @@ impl Server {
             if self.node.wants_persist() {
                 self.node.persist()?;
                 self.traffic.confirmations += 1;
-                self.unconfirmed = None;
+                self.unpersisted_since_us = None;
             } else if is_quiet && !self.clients.has_forwards() {
                 break;
             }
@@ -194,25 +194,25 @@ impl Server {
 
     fn flush_links(&mut self) {
         let now_ms = self.clock.now_ms();
-        let news: Vec<(u64, News)> =
+        let news: Vec<(u64, LinkEvent)> =
             self.links.iter_mut().filter_map(|(id, link)| Some((*id, link.flush(now_ms)?))).collect();
         for (id, news) in news {
             self.tell_of(id, news);
         }
     }
 
-    fn tell(&mut self, key: u64, news: Option<News>) {
+    fn tell(&mut self, key: u64, news: Option<LinkEvent>) {
         if let (Some(news), Some(id)) = (news, self.link_keys.get(&key).copied()) {
             self.tell_of(id, news);
         }
     }
 
     /// Logs what has become of a link.
-    pub fn tell_of(&mut self, id: u64, news: News) {
+    pub fn tell_of(&mut self, id: u64, news: LinkEvent) {
         let address = self.links.get(&id).map_or("", |link| link.address());
         match news {
-            News::Up => info!(self.log, "connected to a replica"; "peer" => id, "address" => address),
-            News::Down(why) => {
+            LinkEvent::Up => info!(self.log, "connected to a replica"; "peer" => id, "address" => address),
+            LinkEvent::Down(why) => {
                 warn!(self.log, "no connection to a replica"; "peer" => id, "address" => address, "why" => why)
             }
         }
@@ -226,9 +226,9 @@ impl Server {
             return Ok(());
         }
         self.ends_ms = Some(now_ms + self.config.raft.election_ms);
-        if let Some(heir) = self.heir() {
-            info!(self.log, "handing leadership over"; "to" => heir);
-            self.node.transfer(heir)?;
+        if let Some(transfer_target) = self.transfer_target() {
+            info!(self.log, "handing leadership over"; "to" => transfer_target);
+            self.node.transfer(transfer_target)?;
         } else {
             self.ends_ms = Some(now_ms);
         }

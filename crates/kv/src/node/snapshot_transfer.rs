@@ -3,12 +3,12 @@
 use crate::store::Outgoing;
 
 /// A snapshot that is fetched.
-pub(super) struct Given {
+pub(super) struct SnapshotTransfer {
     pub(super) snapshot: Box<dyn Outgoing>,
     pub(super) idle_ticks: usize,
 }
 
-impl Given {
+impl SnapshotTransfer {
     pub(super) fn new(snapshot: Box<dyn Outgoing>) -> Self {
         Self { snapshot, idle_ticks: 0 }
     }

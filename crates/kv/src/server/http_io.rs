@@ -5,11 +5,11 @@ use super::metrics;
 use super::operator;
 use super::process;
 use super::state::Server;
-use crate::store::{Footprint, Moment};
+use crate::store::{Footprint, ReadLevel};
 
 impl Server {
     fn gauges(&self) -> metrics::Gauges {
-        let (giving, is_receiving) = self.node.snapshots();
+        let (snapshot_senders, is_receiving) = self.node.snapshots();
         let wall_ms = clock::wall_ms();
         metrics::Gauges {
             room: self.room(),
@@ -17,9 +17,9 @@ impl Server {
             process: process::now(),
             start_ms: wall_ms - self.clock.now_ms().min(wall_ms),
             wall_ms,
-            log_clock_ms: self.node.store().clock_ms(Moment::Newest),
+            log_clock_ms: self.node.store().clock_ms(ReadLevel::Newest),
             elections: self.node.elections(),
-            giving: giving as u64,
+            snapshot_senders: snapshot_senders as u64,
             is_receiving,
             client_bytes: self.clients.bytes() as u64,
             longest_step: self.clients.longest_step() as u64,

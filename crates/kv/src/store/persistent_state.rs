@@ -24,7 +24,7 @@ const VERSION: u8 = 1;
 
 /// Identity, hard state and membership of a replica.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct PersistentState {
     /// The cluster, drawn at random when it was founded.
     pub cluster: u128,
     /// The replica, drawn at random when it was made. Never 0. One that has lost its memory gets another.
@@ -39,7 +39,7 @@ pub struct Standing {
     pub members: ConfState,
 }
 
-impl Standing {
+impl PersistentState {
     /// One of those that found a cluster together.
     pub fn founder(cluster: u128, replica: u64, voters: Vec<u64>) -> Self {
         let members = ConfState { voters, ..ConfState::default() };
@@ -66,24 +66,24 @@ impl Standing {
 
     /// With the members that the entry at an index makes. Error: `Order` if they do not fit.
     pub(super) fn with_members(&self, index: u64, members: &ConfState) -> Result<Self> {
-        let standing = Self { members_at: index, members: members.clone(), ..self.clone() };
-        if !standing.fits() {
+        let persistent_state = Self { members_at: index, members: members.clone(), ..self.clone() };
+        if !persistent_state.fits() {
             return Err(Error::order(format!("the entry at {index} makes more members than a replica can note")));
         }
-        Ok(standing)
+        Ok(persistent_state)
     }
 
     /// After a snapshot was received. Error: `Refused` if its members do not fit.
     pub(super) fn received(&self, metadata: &SnapshotMetadata) -> Result<Self> {
         let (members_at, members) = (metadata.index, metadata.get_conf_state().clone());
-        let mut standing = Self { members_at, members, ..self.clone() };
-        if metadata.term > standing.term {
-            (standing.term, standing.vote) = (metadata.term, 0);
+        let mut persistent_state = Self { members_at, members, ..self.clone() };
+        if metadata.term > persistent_state.term {
+            (persistent_state.term, persistent_state.vote) = (metadata.term, 0);
         }
-        if !standing.fits() {
+        if !persistent_state.fits() {
             return Err(Error::refused("more members than a replica can note"));
         }
-        Ok(standing)
+        Ok(persistent_state)
     }
 
     /// Of a snapshot of what is applied, up to an entry. Error: `Unready` if the members are those of a later one.
@@ -97,7 +97,7 @@ impl Standing {
         Ok(SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() })
     }
 
-    /// The standing as it is kept.
+    /// The persistent_state as it is kept.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         out.put_u8(VERSION);
@@ -107,7 +107,7 @@ impl Standing {
         out.freeze()
     }
 
-    /// The standing that was kept.
+    /// The persistent_state that was kept.
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the version")? != VERSION {
@@ -119,17 +119,17 @@ impl Standing {
         let (vote, members_at) = (word("the vote")?, word("the index of the members")?);
         let members = get_members(&mut reader)?;
         reader.end()?;
-        let standing = Self { cluster, replica, term, vote, members_at, members };
-        if replica == 0 || !standing.fits() {
+        let persistent_state = Self { cluster, replica, term, vote, members_at, members };
+        if replica == 0 || !persistent_state.fits() {
             return Err(Torn { field: "the replica" });
         }
-        Ok(standing)
+        Ok(persistent_state)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, ConfState, MEMBERS_MAX, Standing};
+    use super::{Bytes, ConfState, MEMBERS_MAX, PersistentState};
     use proptest::prelude::*;
 
     fn ids() -> impl Strategy<Value = Vec<u64>> {
@@ -144,10 +144,10 @@ mod tests {
             let [replica, term, vote, members_at] = words;
             let [voters, learners, voters_outgoing, learners_next] = lists;
             let members = ConfState { voters, learners, voters_outgoing, learners_next, auto_leave, ..ConfState::default() };
-            let standing = Standing { cluster, replica: replica.max(1), term, vote, members_at, members };
-            let whole = standing.to_bytes();
-            prop_assert!(Standing::from_bytes(whole.slice(..at.index(whole.len()))).is_err());
-            prop_assert_eq!(Standing::from_bytes(whole), Ok(standing));
+            let persistent_state = PersistentState { cluster, replica: replica.max(1), term, vote, members_at, members };
+            let whole = persistent_state.to_bytes();
+            prop_assert!(PersistentState::from_bytes(whole.slice(..at.index(whole.len()))).is_err());
+            prop_assert_eq!(PersistentState::from_bytes(whole), Ok(persistent_state));
         }
 
         #[test]
@@ -156,8 +156,8 @@ mod tests {
                 *first = 1;
             }
             let bytes = Bytes::from(bytes);
-            if let Ok(standing) = Standing::from_bytes(bytes.clone()) {
-                prop_assert_eq!(standing.to_bytes(), bytes);
+            if let Ok(persistent_state) = PersistentState::from_bytes(bytes.clone()) {
+                prop_assert_eq!(persistent_state.to_bytes(), bytes);
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         let all: Vec<u64> = (1..=MEMBERS_MAX as u64).collect();
         let (voters, voters_outgoing, learners_next) = (all.clone(), all.clone(), all);
         let members = ConfState { voters, voters_outgoing, learners_next, ..ConfState::default() };
-        let standing = Standing { replica: 1, members, ..Standing::default() };
-        assert!(standing.fits() && standing.to_bytes().len() <= perdura_map::META_BYTES_MAX);
+        let persistent_state = PersistentState { replica: 1, members, ..PersistentState::default() };
+        assert!(persistent_state.fits() && persistent_state.to_bytes().len() <= perdura_map::META_BYTES_MAX);
     }
 }

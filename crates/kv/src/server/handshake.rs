@@ -1,4 +1,4 @@
-//! How two replicas find out whether they belong together, before any letter.
+//! How two replicas find out whether they belong together, before any message.
 //!
 //! The connecting side says which replica it is, and which it means to reach; the other side answers that it is right, or why not. Then messages go one way;
 //! each replica connects to each other. All of it goes in the frames of `wire`, whose version stands before everything else.
@@ -8,7 +8,7 @@
 //! | 32 hello | magic (8), cluster (16), replica (8), meant (8), start (8), address of peers, address of clients |
 //! | 33 welcome | cluster (16), replica (8) |
 //! | 34 refusal | a text |
-//! | 35 question, 36 answer | of operators (control.rs) |
+//! | 35 question, 36 answer | of operators (admin.rs) |
 //! | 37 hello of a connection by which requests of clients are passed on (wire/forward.rs) | as 32 |
 //!
 //! A replica of 0 is an operator, a cluster or a meant replica of 0 any. `start` is drawn at each start: two processes that have
@@ -28,12 +28,12 @@ const QUESTION: u8 = 35;
 const ANSWER: u8 = 36;
 const HELLO_OF_FORWARDS: u8 = 37;
 
-/// Most bytes of a frame of a stranger.
-pub const STRANGER_BYTES_MAX: usize = 4096;
+/// Most bytes of a frame before authentication.
+pub const UNAUTHENTICATED_BYTES_MAX: usize = 4096;
 /// Most bytes of a question of an operator.
-pub const QUESTION_BYTES_MAX: usize = 64 << 10;
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of an answer to an operator.
-pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+pub const RESPONSE_BYTES_MAX: usize = 4 << 20;
 const REFUSAL_BYTES_MAX: usize = 1024;
 
 /// Where a replica is reached.
@@ -82,7 +82,7 @@ pub struct Hello {
 
 /// Frames before messages, and those of operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Handshake {
     /// The first of who connects.
     Hello(Hello),
     /// The first of who connects to pass on requests of clients.
@@ -97,25 +97,25 @@ pub enum Word {
     /// They do not, and why.
     Refusal(String),
     /// Of an operator.
-    Question(Bytes),
+    AdminRequest(Bytes),
     /// To an operator.
-    Answer(Bytes),
+    AdminResponse(Bytes),
 }
 
 /// Appends the frame of a word.
-pub fn put_word(word: &Word, out: &mut BytesMut) {
+pub fn put_handshake(word: &Handshake, out: &mut BytesMut) {
     match word {
-        Word::Hello(hello) => put_frame(out, HELLO, |out| put_hello(hello, out)),
-        Word::Forwards(hello) => put_frame(out, HELLO_OF_FORWARDS, |out| put_hello(hello, out)),
-        Word::Welcome { cluster, replica } => put_frame(out, WELCOME, |out| {
+        Handshake::Hello(hello) => put_frame(out, HELLO, |out| put_hello(hello, out)),
+        Handshake::Forwards(hello) => put_frame(out, HELLO_OF_FORWARDS, |out| put_hello(hello, out)),
+        Handshake::Welcome { cluster, replica } => put_frame(out, WELCOME, |out| {
             out.put_u128_le(*cluster);
             out.put_u64_le(*replica);
         }),
-        Word::Refusal(why) => put_frame(out, REFUSAL, |out| {
+        Handshake::Refusal(why) => put_frame(out, REFUSAL, |out| {
             out.put_slice(&why.as_bytes()[..why.floor_char_boundary_at(REFUSAL_BYTES_MAX)]);
         }),
-        Word::Question(bytes) => put_frame(out, QUESTION, |out| out.put_slice(bytes)),
-        Word::Answer(bytes) => put_frame(out, ANSWER, |out| out.put_slice(bytes)),
+        Handshake::AdminRequest(bytes) => put_frame(out, QUESTION, |out| out.put_slice(bytes)),
+        Handshake::AdminResponse(bytes) => put_frame(out, ANSWER, |out| out.put_slice(bytes)),
     }
 }
 
@@ -138,7 +138,7 @@ impl Boundary for str {
 }
 
 /// The word in a frame of a kind.
-pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
+pub fn get_handshake(kind: u8, bytes: Bytes) -> Read<Handshake> {
     let mut reader = Reader::new(bytes);
     let word = match kind {
         HELLO | HELLO_OF_FORWARDS => {
@@ -151,13 +151,13 @@ pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
             let start = reader.u64("the start")?;
             let addresses = Addresses::get(&mut reader)?;
             let hello = Hello { cluster, replica, meant, start, addresses };
-            if kind == HELLO { Word::Hello(hello) } else { Word::Forwards(hello) }
+            if kind == HELLO { Handshake::Hello(hello) } else { Handshake::Forwards(hello) }
         }
-        WELCOME => Word::Welcome { cluster: reader.u128("the cluster")?, replica: reader.u64("the replica")? },
-        REFUSAL => return Ok(Word::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
-        QUESTION => return Ok(Word::Question(reader.rest())),
-        ANSWER => return Ok(Word::Answer(reader.rest())),
-        _ => return Err(Torn { field: "the kind of a frame before letters" }),
+        WELCOME => Handshake::Welcome { cluster: reader.u128("the cluster")?, replica: reader.u64("the replica")? },
+        REFUSAL => return Ok(Handshake::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
+        QUESTION => return Ok(Handshake::AdminRequest(reader.rest())),
+        ANSWER => return Ok(Handshake::AdminResponse(reader.rest())),
+        _ => return Err(Torn { field: "the kind of a frame before messages" }),
     };
     reader.end()?;
     Ok(word)
@@ -165,20 +165,20 @@ pub fn get_word(kind: u8, bytes: Bytes) -> Read<Word> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Addresses, Hello, Word, get_word, put_word};
+    use super::{Addresses, Handshake, Hello, get_handshake, put_handshake};
     use crate::wire::Frames;
     use bytes::{Bytes, BytesMut};
 
-    fn words() -> Vec<Word> {
+    fn words() -> Vec<Handshake> {
         let addresses = Addresses { peer: "host:1".into(), client: "[::1]:2".into() };
         let hello = Hello { cluster: 1 << 100, replica: 2, meant: 3, start: 4, addresses };
         vec![
-            Word::Hello(hello.clone()),
-            Word::Forwards(hello),
-            Word::Welcome { cluster: 5, replica: 6 },
-            Word::Refusal("no".into()),
-            Word::Question(Bytes::from_static(b"{}")),
-            Word::Answer(Bytes::new()),
+            Handshake::Hello(hello.clone()),
+            Handshake::Forwards(hello),
+            Handshake::Welcome { cluster: 5, replica: 6 },
+            Handshake::Refusal("no".into()),
+            Handshake::AdminRequest(Bytes::from_static(b"{}")),
+            Handshake::AdminResponse(Bytes::new()),
         ]
     }
 
@@ -186,28 +186,28 @@ mod tests {
     fn words_come_back() {
         for word in words() {
             let mut frames = Frames::default();
-            put_word(&word, frames.input());
+            put_handshake(&word, frames.input());
             let (kind, bytes) = frames.next(1000).expect("sound").expect("whole");
-            assert_eq!(get_word(kind, bytes), Ok(word));
+            assert_eq!(get_handshake(kind, bytes), Ok(word));
         }
     }
 
     #[test]
     fn a_hello_that_is_cut_or_has_another_magic_is_refused() {
         let mut out = BytesMut::new();
-        put_word(&words()[0], &mut out);
+        put_handshake(&words()[0], &mut out);
         let whole = out.freeze().slice(10..);
         for cut in 0..whole.len() {
-            assert!(get_word(32, whole.slice(..cut)).is_err(), "{cut}");
+            assert!(get_handshake(32, whole.slice(..cut)).is_err(), "{cut}");
         }
-        assert!(get_word(32, [&b"REDIS000"[..], &whole[8..]].concat().into()).is_err());
+        assert!(get_handshake(32, [&b"REDIS000"[..], &whole[8..]].concat().into()).is_err());
     }
 
     #[test]
     fn a_long_refusal_is_cut_between_characters() {
         let mut frames = Frames::default();
-        put_word(&Word::Refusal("ä".repeat(1000)), frames.input());
+        put_handshake(&Handshake::Refusal("ä".repeat(1000)), frames.input());
         let (kind, bytes) = frames.next(4096).expect("sound").expect("whole");
-        assert_eq!(get_word(kind, bytes), Ok(Word::Refusal("ä".repeat(512))));
+        assert_eq!(get_handshake(kind, bytes), Ok(Handshake::Refusal("ä".repeat(512))));
     }
 }

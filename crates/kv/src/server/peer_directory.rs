@@ -8,22 +8,22 @@ use std::ops::Bound;
 
 use bytes::{Bytes, BytesMut};
 
-use super::hello::Addresses;
+use super::handshake::Addresses;
 use crate::codec::Reader;
 use crate::machine::key;
-use crate::store::{self, Moment, Store};
+use crate::store::{self, ReadLevel, Store};
 
 /// Replicas of which addresses are kept that are no members that are known.
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 
 /// The addresses.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct PeerDirectory {
     written: BTreeMap<u64, Addresses>,
     heard: BTreeMap<u64, Addresses>,
 }
 
-impl Book {
+impl PeerDirectory {
     /// Reads what is applied, at the replica `own`. Returns whether it is another than before. What another replica has said before it was
     /// known where it is counts no more then: nobody could hold it against anything.
     pub fn read(&mut self, store: &dyn Store, own: u64) -> store::Result<bool> {
@@ -32,7 +32,7 @@ impl Book {
         }
         let mut written = BTreeMap::new();
         let prefix = key::members();
-        store.scan(Moment::Applied, &prefix, Bound::Included(&prefix), &mut |place, value| {
+        store.scan(ReadLevel::Applied, &prefix, Bound::Included(&prefix), &mut |place, value| {
             let id = place.strip_prefix(&prefix[..]).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
             let addresses = Addresses::get(&mut Reader::new(Bytes::copy_from_slice(value)));
             if let (Some(id), Ok(addresses)) = (id, addresses) {
@@ -48,14 +48,14 @@ impl Book {
         Ok(is_new)
     }
 
-    /// A replica has said where it is reached. If too many strangers have, one of them is forgotten, and none that `keeps` says is none.
+    /// A replica has said where it is reached. If too many non-members have, one of them is forgotten, and none that `keeps` says is none.
     pub fn hear(&mut self, replica: u64, addresses: Addresses, keeps: impl Fn(u64) -> bool) {
         self.heard.insert(replica, addresses);
-        let strangers = || self.heard.keys().copied().filter(|id| *id != replica && !keeps(*id));
-        if strangers().count() >= STRANGERS_MAX
-            && let Some(stranger) = strangers().next()
+        let non_members = || self.heard.keys().copied().filter(|id| *id != replica && !keeps(*id));
+        if non_members().count() >= UNAUTHENTICATED_MAX
+            && let Some(non_member) = non_members().next()
         {
-            self.heard.remove(&stranger);
+            self.heard.remove(&non_member);
         }
     }
 
@@ -95,17 +95,17 @@ pub fn to_bytes(addresses: &Addresses) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Addresses, Book, STRANGERS_MAX};
+    use super::{Addresses, PeerDirectory, UNAUTHENTICATED_MAX};
 
     /// Hazard: whoever connects with ids that nobody knows fills the memory, or pushes out where members are.
     #[test]
-    fn strangers_are_forgotten_and_members_are_not() {
-        let (mut book, members) = (Book::default(), [1, 1000]);
+    fn non_members_are_forgotten_and_members_are_not() {
+        let (mut directory, members) = (PeerDirectory::default(), [1, 1000]);
         for id in (1..500).chain([1000]).chain(2000..2500) {
-            book.hear(id, Addresses { peer: id.to_string(), ..Addresses::default() }, |id| members.contains(&id));
+            directory.hear(id, Addresses { peer: id.to_string(), ..Addresses::default() }, |id| members.contains(&id));
         }
-        assert_eq!(book.heard.len(), STRANGERS_MAX + members.len());
-        let newest = [1, 1000, 2499].map(|id| book.find(id).map(|addresses| addresses.peer.clone()));
+        assert_eq!(directory.heard.len(), UNAUTHENTICATED_MAX + members.len());
+        let newest = [1, 1000, 2499].map(|id| directory.find(id).map(|addresses| addresses.peer.clone()));
         assert_eq!(newest, ["1", "1000", "2499"].map(|peer| Some(peer.to_owned())));
     }
 }

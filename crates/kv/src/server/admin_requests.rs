@@ -3,23 +3,23 @@
 use raft::eraftpb::{ConfChangeType, ConfState};
 use slog::info;
 
-use super::book;
-use super::control::{Answer, Member, Question, State};
-use super::hello::{ANSWER_BYTES_MAX, Addresses, Word};
+use super::admin::{AdminRequest, AdminResponse, Member, State};
+use super::handshake::{Addresses, Handshake, RESPONSE_BYTES_MAX};
+use super::inbound::Kind;
 use super::link::Link;
+use super::peer_directory;
 use super::state::{Handover, Server};
-use super::visitor::Kind;
 use crate::codec::{all_members, change_of};
 use crate::config::{StoreKind, is_address};
 use crate::machine::key;
-use crate::node::{Fate, NotNow, Role};
+use crate::node::{Outcome, Rejection, Role};
 use crate::store;
 
 /// Entries that a replica may have to apply yet and be called ready.
 const READY_LAG_MAX: u64 = 1000;
 
-fn failed(why: impl Into<String>) -> Answer {
-    Answer::Failed { why: why.into() }
+fn failed(why: impl Into<String>) -> AdminResponse {
+    AdminResponse::Failed { why: why.into() }
 }
 
 impl Server {
@@ -27,8 +27,8 @@ impl Server {
     pub fn ask(&mut self, key: u64, question: &[u8]) -> store::Result<()> {
         let answer = match serde_json::from_slice(question) {
             Err(error) => Some(failed(format!("a question that this version does not know: {error}"))),
-            Ok(Question::Status) => Some(Answer::Status(Box::new(self.state()))),
-            Ok(Question::Backup) => self.ask_for_backup(key)?,
+            Ok(AdminRequest::Status) => Some(AdminResponse::Status(Box::new(self.state()))),
+            Ok(AdminRequest::Backup) => self.ask_for_backup(key)?,
             Ok(question) if self.node.status().role == Role::Leader => self.ask_leader(key, question)?,
             Ok(_) => Some(self.elsewhere()),
         };
@@ -39,33 +39,33 @@ impl Server {
     }
 
     /// Answers an operator.
-    pub fn answer(&mut self, key: u64, answer: &Answer) {
-        let Some(visitor) = self.visitors.get_mut(&key) else { return };
+    pub fn answer(&mut self, key: u64, answer: &AdminResponse) {
+        let Some(connection) = self.inbound.get_mut(&key) else { return };
         let bytes = serde_json::to_vec(answer).unwrap_or_default();
-        let fits = bytes.len() < ANSWER_BYTES_MAX;
+        let fits = bytes.len() < RESPONSE_BYTES_MAX;
         let bytes = if fits { bytes } else { br#"{"failed":{"why":"the answer is too long"}}"#.to_vec() };
-        visitor.say(&Word::Answer(bytes.into()));
+        connection.say(&Handshake::AdminResponse(bytes.into()));
     }
 
-    fn elsewhere(&self) -> Answer {
+    fn elsewhere(&self) -> AdminResponse {
         let leader = self.node.status().leader;
-        let peer = self.book.find(leader).map(|addresses| addresses.peer.clone()).unwrap_or_default();
-        Answer::Elsewhere { leader, peer }
+        let peer = self.directory.find(leader).map(|addresses| addresses.peer.clone()).unwrap_or_default();
+        AdminResponse::Elsewhere { leader, peer }
     }
 
-    fn not_now(&self, not_now: NotNow) -> Answer {
+    fn not_now(&self, not_now: Rejection) -> AdminResponse {
         match not_now {
-            NotNow::NotLeader { .. } => self.elsewhere(),
-            NotNow::Busy => Answer::Busy { why: "another change of members is under way".into() },
-            NotNow::MakesRoom => Answer::Busy { why: "the leader's store makes room".into() },
-            NotNow::TooLarge => failed("a cluster has at most 31 members"),
-            NotNow::Full => failed("the leader's store has no room: delete keys"),
+            Rejection::NotLeader { .. } => self.elsewhere(),
+            Rejection::Busy => AdminResponse::Busy { why: "another change of members is under way".into() },
+            Rejection::MakesRoom => AdminResponse::Busy { why: "the leader's store makes room".into() },
+            Rejection::TooLarge => failed("a cluster has at most 31 members"),
+            Rejection::Full => failed("the leader's store has no room: delete keys"),
         }
     }
 
     /// Why a replica cannot be a member with these addresses. What others could not be told would not be read back either.
-    fn joining_objection(&self, question: &Question) -> Option<String> {
-        let Question::Join { replica, peer, client } = question else { return None };
+    fn joining_objection(&self, question: &AdminRequest) -> Option<String> {
+        let AdminRequest::Join { replica, peer, client } = question else { return None };
         if *replica == 0 {
             return Some("0 is no id of a replica".into());
         }
@@ -77,7 +77,7 @@ impl Server {
         if let Some((address, _)) = wrong {
             return Some(format!("\"{}\" is no address: use HOST:PORT", address.escape_default()));
         }
-        let known = [self.book.find(*replica), self.book.written_of(*replica)];
+        let known = [self.directory.find(*replica), self.directory.written_of(*replica)];
         let mut known = known.into_iter().flatten().map(|addresses| &addresses.peer).peekable();
         let at = known.peek().map(|at| (*at).clone())?;
         let is_member = all_members(self.members()).contains(replica);
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Does a request that only the leader can do. `None`: the answer comes later.
-    fn ask_leader(&mut self, key: u64, question: Question) -> store::Result<Option<Answer>> {
+    fn ask_leader(&mut self, key: u64, question: AdminRequest) -> store::Result<Option<AdminResponse>> {
         if let Some(why) = self.joining_objection(&question) {
             return Ok(Some(failed(why)));
         }
@@ -96,8 +96,8 @@ impl Server {
             (|id: &u64| all_members(&members).contains(id), |id: &u64| members.learners.contains(id));
         let unknown = |id: u64| Ok(Some(failed(format!("there is no member {id}; `perdura-kv status` shows them"))));
         let changes = match question {
-            Question::Join { replica, .. } if is_member(&replica) => return Ok(Some(Answer::Done)),
-            Question::Join { replica, peer, client } => match self.replaced(&peer) {
+            AdminRequest::Join { replica, .. } if is_member(&replica) => return Ok(Some(AdminResponse::Done)),
+            AdminRequest::Join { replica, peer, client } => match self.replaced(&peer) {
                 Err(answer) => return Ok(Some(answer)),
                 Ok(old) => {
                     let addresses = Addresses { peer, client };
@@ -108,38 +108,38 @@ impl Server {
                     old.chain([(ConfChangeType::AddLearnerNode, replica)]).collect()
                 }
             },
-            Question::Remove { replica } if !is_member(&replica) => return unknown(replica),
-            Question::Remove { replica } if members.voters == [replica] => {
+            AdminRequest::Remove { replica } if !is_member(&replica) => return unknown(replica),
+            AdminRequest::Remove { replica } if members.voters == [replica] => {
                 return Ok(Some(failed("it is the only voter: without it there is no cluster")));
             }
-            Question::Remove { replica } if self.is_needed(&members, replica) => {
-                return Ok(Some(Answer::Busy {
+            AdminRequest::Remove { replica } if self.is_needed(&members, replica) => {
+                return Ok(Some(AdminResponse::Busy {
                     why: format!(
                         "without replica {replica} those that answer are no quorum of the voters: bring others back, or remove those that are lost first"
                     ),
                 }));
             }
             // Another leads first: so clients wait for a moment and not for an election. It is asked then.
-            Question::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
-            Question::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
-            Question::Promote { replica } if !is_member(&replica) => return unknown(replica),
-            Question::Promote { replica } if !is_learner(&replica) => return Ok(Some(Answer::Done)),
-            Question::Promote { replica } if !self.node.is_in_sync(replica) => {
+            AdminRequest::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
+            AdminRequest::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
+            AdminRequest::Promote { replica } if !is_member(&replica) => return unknown(replica),
+            AdminRequest::Promote { replica } if !is_learner(&replica) => return Ok(Some(AdminResponse::Done)),
+            AdminRequest::Promote { replica } if !self.node.is_in_sync(replica) => {
                 let others = self.node.followers();
                 if !others.iter().any(|other| other.id == replica && other.matched > 0) {
                     return Ok(Some(failed(format!(
                         "replica {replica} has never answered, and only a learner that is in sync with the leader can be promoted: run it first"
                     ))));
                 }
-                return Ok(Some(Answer::Busy {
+                return Ok(Some(AdminResponse::Busy {
                     why: format!(
                         "replica {replica} is not in sync with the leader, and only a learner that is can be promoted: run it, and wait until it has caught up"
                     ),
                 }));
             }
-            Question::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
-            Question::Transfer { replica } => return self.hand_over(key, replica),
-            Question::Status | Question::Backup => return Ok(None),
+            AdminRequest::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
+            AdminRequest::Transfer { replica } => return self.hand_over(key, replica),
+            AdminRequest::Status | AdminRequest::Backup => return Ok(None),
         };
         let ticket = self.ticket();
         match self.node.change_members(ticket, &change_of(&changes))? {
@@ -163,60 +163,60 @@ impl Server {
 
     /// The members that a new one at an address replaces. Error: one is alive, or may be: it was heard of late, but is not connected, as after
     /// a crash. Who asks again then is answered within two election timeouts.
-    fn replaced(&self, peer: &str) -> Result<Vec<u64>, Answer> {
+    fn replaced(&self, peer: &str) -> Result<Vec<u64>, AdminResponse> {
         let members = all_members(self.members());
-        let old: Vec<u64> = self.book.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
+        let old: Vec<u64> = self.directory.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
         let is_active =
             |id: &u64| *id == self.id || self.node.followers().iter().any(|other| other.id == *id && other.is_active);
         match old.iter().find(|id| is_active(id)) {
             Some(id) => {
                 let is_it = |kind: &Kind| matches!(kind, Kind::Peer(other, _) if other == id);
-                let is_connected = *id == self.id || self.visitors.values().any(|visitor| is_it(&visitor.kind));
+                let is_connected = *id == self.id || self.inbound.values().any(|connection| is_it(&connection.kind));
                 let why =
                     format!("{peer} is the address of replica {id}, which is alive: use another, or remove it first");
-                Err(if is_connected { failed(why) } else { Answer::Busy { why } })
+                Err(if is_connected { failed(why) } else { AdminResponse::Busy { why } })
             }
             None => Ok(old),
         }
     }
 
     /// Writes down where a replica is reached. An answer if that cannot be.
-    fn write_address(&mut self, replica: u64, addresses: &Addresses) -> store::Result<Option<Answer>> {
+    fn write_address(&mut self, replica: u64, addresses: &Addresses) -> store::Result<Option<AdminResponse>> {
         let ticket = self.ticket();
-        let bytes = book::to_bytes(addresses);
+        let bytes = peer_directory::to_bytes(addresses);
         let written = self.node.evaluate(ticket, |draft| {
             draft.put_system(&key::member(replica), Some(bytes));
             Ok::<_, ()>(())
         })?;
         let members = all_members(self.members());
-        self.book.hear(replica, addresses.clone(), |id| id == self.id || members.contains(&id));
+        self.directory.hear(replica, addresses.clone(), |id| id == self.id || members.contains(&id));
         Ok(written.err().map(|not_now| self.not_now(not_now)))
     }
 
-    fn hand_over(&mut self, key: u64, to: u64) -> store::Result<Option<Answer>> {
+    fn hand_over(&mut self, key: u64, to: u64) -> store::Result<Option<AdminResponse>> {
         if !self.members().voters.contains(&to) {
             return Ok(Some(failed(format!("replica {to} is no voter; `perdura-kv status` shows them"))));
         }
         if to == self.id {
-            return Ok(Some(Answer::Done));
+            return Ok(Some(AdminResponse::Done));
         }
         self.node.transfer(to)?;
         let until_ms = self.clock.now_ms() + 2 * self.config.raft.election_ms;
-        self.handovers.push(Handover { visitor: key, to, until_ms });
+        self.handovers.push(Handover { connection: key, to, until_ms });
         Ok(None)
     }
 
     /// Hands leadership over, and has the operator's command ask the next leader.
-    fn hand_over_to_any(&mut self) -> store::Result<Option<Answer>> {
-        let Some(heir) = self.heir() else {
-            return Ok(Some(Answer::Busy { why: "no other voter answers that could lead".into() }));
+    fn hand_over_to_any(&mut self) -> store::Result<Option<AdminResponse>> {
+        let Some(transfer_target) = self.transfer_target() else {
+            return Ok(Some(AdminResponse::Busy { why: "no other voter answers that could lead".into() }));
         };
-        self.node.transfer(heir)?;
-        Ok(Some(Answer::Busy { why: format!("leadership is handed over to replica {heir} first") }))
+        self.node.transfer(transfer_target)?;
+        Ok(Some(AdminResponse::Busy { why: format!("leadership is handed over to replica {transfer_target} first") }))
     }
 
     /// Best target of a leadership transfer: of the other voters that answer, the one that has most of the log.
-    pub fn heir(&self) -> Option<u64> {
+    pub fn transfer_target(&self) -> Option<u64> {
         let voters = &self.members().voters;
         let others = self.node.followers().into_iter().filter(|one| one.is_active && voters.contains(&one.id));
         others.max_by_key(|one| one.matched).map(|one| one.id)
@@ -225,38 +225,40 @@ impl Server {
     /// Tells those who wait for leadership to be handed over.
     pub fn look_at_handovers(&mut self) {
         let (leader, now_ms) = (self.node.status().leader, self.clock.now_ms());
-        for Handover { visitor, to, until_ms } in std::mem::take(&mut self.handovers) {
+        for Handover { connection, to, until_ms } in std::mem::take(&mut self.handovers) {
             if leader == to {
-                self.answer(visitor, &Answer::Done);
+                self.answer(connection, &AdminResponse::Done);
             } else if now_ms >= until_ms {
                 self.answer(
-                    visitor,
-                    &Answer::Busy { why: format!("replica {to} has not taken leadership: it may lag or be down") },
+                    connection,
+                    &AdminResponse::Busy {
+                        why: format!("replica {to} has not taken leadership: it may lag or be down"),
+                    },
                 );
             } else {
-                self.handovers.push(Handover { visitor, to, until_ms });
+                self.handovers.push(Handover { connection, to, until_ms });
             }
         }
     }
 
     /// A ticket of the server's own is done.
-    pub fn asked_done(&mut self, ticket: u64, fate: Fate) {
+    pub fn asked_done(&mut self, ticket: u64, outcome: Outcome) {
         let Some(key) = self.asked.remove(&ticket) else { return };
-        let answer = match fate {
-            Fate::Applied => Answer::Done,
+        let answer = match outcome {
+            Outcome::Applied => AdminResponse::Done,
             // Only a backup has asked what it may read.
-            Fate::Readable => match self.begin_backup(key) {
+            Outcome::Readable => match self.begin_backup(key) {
                 Some(answer) => answer,
-                None => return self.hungry_visitors.push_back(key),
+                None => return self.readable_inbound.push_back(key),
             },
-            Fate::Never | Fate::Unavailable => Answer::Busy { why: "leadership has changed".into() },
-            Fate::Unknown => failed("it is not known whether it was done; `perdura-kv status` shows it"),
+            Outcome::Never | Outcome::Unavailable => AdminResponse::Busy { why: "leadership has changed".into() },
+            Outcome::Unknown => failed("it is not known whether it was done; `perdura-kv status` shows it"),
         };
         self.answer(key, &answer);
     }
 
     /// Begins a backup once this replica has applied all that was acknowledged before: one that lags must not leave it out.
-    fn ask_for_backup(&mut self, key: u64) -> store::Result<Option<Answer>> {
+    fn ask_for_backup(&mut self, key: u64) -> store::Result<Option<AdminResponse>> {
         let ticket = self.ticket();
         self.asked.insert(ticket, key);
         self.node.read(ticket)?;
@@ -264,7 +266,7 @@ impl Server {
     }
 
     /// Begins a backup of what is applied.
-    pub fn begin_backup(&mut self, key: u64) -> Option<Answer> {
+    pub fn begin_backup(&mut self, key: u64) -> Option<AdminResponse> {
         let snapshot = match self.node.store().snapshot(self.config.raft.chunk_size.0 as usize) {
             Ok(snapshot) => snapshot,
             Err(error) => return Some(failed(format!("no snapshot can be taken now: {error}"))),
@@ -272,9 +274,9 @@ impl Server {
         let (index, term) = (snapshot.metadata().index, snapshot.metadata().term);
         let format = if self.config.store.kind == StoreKind::Wal { "wal" } else { "map" }.to_owned();
         let cluster = format!("{:032x}", self.cluster);
-        self.answer(key, &Answer::Snapshot { index, term, format, cluster });
-        if let Some(visitor) = self.visitors.get_mut(&key) {
-            visitor.kind = Kind::Operator(Some((snapshot, 0)));
+        self.answer(key, &AdminResponse::Snapshot { index, term, format, cluster });
+        if let Some(connection) = self.inbound.get_mut(&key) {
+            connection.kind = Kind::Operator(Some((snapshot, 0)));
         }
         None
     }
@@ -323,7 +325,7 @@ impl Server {
     fn members_shown(&self, leader: u64) -> Vec<Member> {
         let (members, followers) = (self.members(), self.node.followers());
         let member = |replica: u64| {
-            let addresses = self.book.find(replica).cloned().unwrap_or_default();
+            let addresses = self.directory.find(replica).cloned().unwrap_or_default();
             let follower = followers.iter().find(|other| other.id == replica);
             let kind = if members.voters.contains(&replica) {
                 "voter"
