@@ -3,6 +3,7 @@
 
 mod architecture;
 mod invariants;
+mod language;
 mod layers;
 mod licences;
 mod rooms;
@@ -17,11 +18,12 @@ use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
     ("every source file in docs/ARCHITECTURE.md", architecture::check),
+    ("words of docs/glossary.md", language::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
     ("invariants are cited", invariants::check),
