@@ -504,9 +504,9 @@ typedef struct PerduraMapSpace {
   uint64_t used;
   // Free pages.
   uint64_t free;
-  // What the newest confirmation reaches, and what was made since.
+  // Bytes that the newest confirmation reaches, and those added since.
   uint64_t live;
-  // What used pages hold beyond that.
+  // Other bytes of used pages.
   uint64_t garbage;
   // The longest run of free pages. A change fits if value, key and header are within this, and within `free`
   // less `reserved`.

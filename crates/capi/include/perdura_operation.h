@@ -16,7 +16,7 @@ extern "C" {
 
 /* -- Checking a table */
 
-// What a check asks and tells its caller.
+// Callbacks of a check.
 typedef struct PerduraCheckHooks {
   // Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
   bool (*goes_on)(void *context, uint64_t done, uint64_t all);
@@ -39,7 +39,7 @@ PerduraCode perdura_table_check(PerduraCursor *cursor, const PerduraSession *ses
 
 /* -- Adding and dropping indexes */
 
-// What the building of indexes asks its caller.
+// Callbacks of the building of indexes.
 typedef struct PerduraBuildHooks {
   // Whether to go on. Asked often.
   bool (*goes_on)(void *context);
@@ -200,7 +200,7 @@ void perdura_set_notice_handler(const PerduraEngine *engine,
 
 /* -- What happens in a pool, for information_schema */
 
-// What kind of value a column has in a row.
+// Kinds of values of a column in a row.
 typedef enum PerduraValueKind {
   // NULL.
   PERDURA_VALUE_KIND_NULL = 0,
@@ -214,7 +214,7 @@ typedef enum PerduraValueKind {
 
 // A value of a column.
 typedef struct PerduraValue {
-  // What the value is.
+  // Kind of the value.
   PerduraValueKind kind;
   // The number or the milliseconds; else 0.
   uint64_t number;
@@ -224,8 +224,8 @@ typedef struct PerduraValue {
   size_t bytes;
 } PerduraValue;
 
-// What perdura_list lists, and the values of a row. What is not known is NULL. A session has the number that
-// the status report gives it, a row that of its RID in hexadecimal.
+// Lists of perdura_list, and the values of a row. An unknown value is NULL. A session has the number that the
+// status report gives it, a row that of its RID in hexadecimal.
 typedef enum PerduraList {
   // The transactions that have begun, oldest first: session, connection, user at host, state, time since it
   // began, isolation level, changes, locks held, bytes of DRAM of its write set, CSN of its oldest snapshot,

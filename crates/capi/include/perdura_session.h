@@ -54,7 +54,7 @@ void perdura_session_kill(const PerduraSession *session);
 
 /* -- Statements and transactions */
 
-// What the statements of a transaction see of others.
+// Isolation levels: the changes of others that the statements of a transaction see.
 typedef enum PerduraIsolation {
   // Each statement sees what was committed when it began.
   PERDURA_ISOLATION_READ_COMMITTED = 0,
