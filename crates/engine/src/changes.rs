@@ -10,6 +10,7 @@
 pub mod behind;
 pub mod bulk;
 pub mod claim;
+mod hidden;
 mod index_writes;
 pub mod memory;
 mod moves;

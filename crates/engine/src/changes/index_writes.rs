@@ -8,7 +8,7 @@ use super::claim::Step;
 use super::table_writes::TableWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Record, data_file_name, push_entry};
-use crate::index::insert::{EntryWrite, Inserted};
+use crate::index::insert::{EntryWrite, Inserted, Uniqueness};
 use crate::index::leaf::LeafId;
 use crate::index::redo::LeafRecord;
 use crate::index::tree::{Ground, Index, Sought};
@@ -16,12 +16,12 @@ use crate::table::Table;
 use perdura_log::Csn;
 
 impl TableWrites {
-    /// Inserts the entry of `row` under `key` into an index; with `unique` only if no other row has the key. `visible` tells the
+    /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row has it. `visible` tells the
     /// visible CSN, and `sought` may be the way to the key.
     pub fn insert_entry(
         &mut self,
         index: usize,
-        (key, row, unique): (&[u8], u64, bool),
+        (key, row, unique): (&[u8], u64, Uniqueness),
         at: Step,
         sought: Option<&Sought<'_>>,
         visible: &dyn Fn() -> Csn,

@@ -6,6 +6,7 @@
 use super::behind::Behind;
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
 use super::claim::{Claim, Contention, RowWrite, Step, Written};
+use super::hidden::HiddenRows;
 use super::memory::Memory;
 use super::own_segments::OwnSegments;
 use super::touched::Touched;
@@ -52,6 +53,8 @@ pub struct TableWrites {
     waited_for: Vec<Rid>,
     /// The leaves of indexes that it has touched.
     pub(super) leaves: TouchedLeaves,
+    /// Rows of the snapshot that its own rows hide.
+    pub(super) hidden: HiddenRows,
     /// The entry at hand.
     pub(super) entry: Vec<u8>,
 }
@@ -77,6 +80,7 @@ impl TableWrites {
             retired: Retired::default(),
             waited_for: Vec::new(),
             leaves: TouchedLeaves::default(),
+            hidden: HiddenRows::default(),
             entry: Vec::new(),
         }
     }
@@ -121,6 +125,11 @@ impl TableWrites {
         let directory = self.table.directory();
         let shadow = self.table.shadows().existing(directory.page_of(row))?.lock_existing()?;
         shadow.change(&self.writer)?.own(directory.position_of(row), || directory.raw_word(row))
+    }
+
+    /// Whether a row of the snapshot is hidden. One that the transaction has written since is not.
+    pub(super) fn hides(&self, row: u64) -> bool {
+        self.hidden.has(row) && self.own_in_place(row).is_none()
     }
 
     /// Whether the row belongs to the bulk insert.
@@ -323,7 +332,7 @@ impl TableWrites {
     /// DRAM of what was done to indexes.
     #[inline]
     pub fn leaf_bytes(&self) -> usize {
-        self.leaves.bytes()
+        self.leaves.bytes() + self.hidden.bytes()
     }
 
     /// Bytes of the log that words in DRAM take at least.
@@ -379,6 +388,7 @@ impl TableWrites {
         if !self.leaves.is_empty() {
             self.undo_leaves(seen);
         }
+        self.hidden.undo_to(seen);
         let touched = self.touched.take_since(seen);
         let mut has_room = true;
         for page in &touched {

@@ -48,6 +48,8 @@ pub struct WriteSet {
     floor: u64,
     /// Something was written, if only to be undone.
     written: bool,
+    /// Rows of the snapshot may be hidden.
+    hides: bool,
 }
 
 impl WriteSet {
@@ -178,6 +180,36 @@ impl WriteSet {
         self.writes_of(table)?.own(rid)
     }
 
+    /// Hides a row of the snapshot from consistent reads, in the present step: an own row has its primary key. Returns false if it
+    /// was hidden already.
+    pub fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
+        self.hides = true;
+        self.table(table, owner).hidden.hide(row, at.step)
+    }
+
+    /// Shows a row of the snapshot again that the present step has hidden.
+    pub fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
+        self.table(table, owner).hidden.show(row);
+    }
+
+    /// Whether consistent reads leave a row out, for an own row has its primary key.
+    #[inline]
+    pub fn is_hidden(&self, table: u32, row: u64) -> bool {
+        self.hides && self.writes_of(table).is_some_and(|writes| writes.hides(row))
+    }
+
+    /// Takes hidden rows out of the words of a page whose first row is `base`.
+    #[inline]
+    pub fn hide_words(&self, table: u32, base: u64, words: &mut [Word]) {
+        if !self.hides {
+            return;
+        }
+        let Some(writes) = self.writes_of(table) else { return };
+        for row in writes.hidden.within(base..base + words.len() as u64).filter(|row| writes.hides(*row)) {
+            words[(row - base) as usize] = Word::EMPTY;
+        }
+    }
+
     /// Takes the present position: later writes are of a later step.
     pub fn position(&mut self) -> Position {
         if std::mem::take(&mut self.in_step) {
@@ -218,6 +250,7 @@ impl WriteSet {
             writer.end();
         }
         self.tables.clear();
+        self.hides = false;
     }
 
     /// Flushes what is written and not flushed yet. Returns whether anything was written since the last call; if so, the
@@ -265,6 +298,7 @@ impl WriteSet {
     pub fn retire(&mut self, now: u64) {
         self.tables.iter_mut().for_each(|writes| writes.retire(now));
         self.tables.clear();
+        self.hides = false;
     }
 
     /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
@@ -307,6 +341,7 @@ impl WriteSet {
     pub fn forget(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::forget);
         self.tables.clear();
+        self.hides = false;
     }
 
     /// Begins the next transaction, once this one is off all pages.

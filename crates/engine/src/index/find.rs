@@ -56,8 +56,9 @@ impl Index {
         if counts { found.map(Some) } else { Ok(None) }
     }
 
-    /// The row of the first entry with exactly this key that `view` sees. The caller holds a snapshot.
-    pub fn find(&self, key: &[u8], view: &View<'_>) -> Result<Option<u64>> {
+    /// The row of the first entry with exactly this key that `view` sees and `is_hidden` does not hide. The caller holds a
+    /// snapshot.
+    pub fn find(&self, key: &[u8], view: &View<'_>, is_hidden: impl Fn(u64) -> bool) -> Result<Option<u64>> {
         let mut from: Option<Vec<u8>> = None;
         loop {
             let found = self.read(from.as_deref().unwrap_or(key), view, |leaf, slots, end| {
@@ -67,7 +68,8 @@ impl Index {
                     let entry =
                         leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
                     let is_in = high.is_none_or(|high| entry < high);
-                    if entry_key(entry) == key && is_in && first.is_none_or(|first| entry < first) {
+                    let is_first = || first.is_none_or(|first| entry < first);
+                    if entry_key(entry) == key && is_in && is_first() && !is_hidden(entry_row(entry)) {
                         first = Some(entry);
                     }
                 }

@@ -25,11 +25,24 @@ pub struct EntryWrite<'a> {
     pub floor: u64,
 }
 
+/// Whether an entry may be inserted beside others of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uniqueness {
+    /// It may.
+    Repeats,
+    /// No other may have its key.
+    Unique,
+    /// No other may; and a row that has the key at this snapshot is named.
+    UniqueSince(Csn),
+}
+
 /// How an insertion ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The entry is there.
     Done,
+    /// The entry is there, and at the snapshot this row has the key.
+    DoneOver(u64),
     /// This row has the key.
     Taken(u64),
     /// Another transaction inserts or deletes the entry of this row, which has the key.
@@ -39,15 +52,32 @@ pub enum Inserted {
     Crowded,
 }
 
+impl Uniqueness {
+    fn snapshot(self) -> Option<Csn> {
+        match self {
+            Uniqueness::UniqueSince(snapshot) => Some(snapshot),
+            _ => None,
+        }
+    }
+}
+
+/// Search for the holder of a key.
+struct Held<'w> {
+    writer: &'w Arc<Writer>,
+    snapshot: Option<Csn>,
+    /// The row that has the key at the snapshot.
+    before: Option<u64>,
+}
+
 impl Index {
-    /// Inserts an entry; with `unique` only if no other has its key. It waits for nobody. `sought` may be the way to its key.
+    /// Inserts an entry, if its key is unique only where no other has it. It waits for nobody. `sought` may be the way to its key.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Damaged, Medium.
     pub fn insert(
         &self,
         ground: Ground<'_>,
-        (write, unique): (&EntryWrite<'_>, bool),
+        (write, unique): (&EntryWrite<'_>, Uniqueness),
         mut sought: Option<&Sought<'_>>,
         touched: &mut TouchedLeaves,
     ) -> Result<Inserted> {
@@ -56,8 +86,13 @@ impl Index {
         self.begin(ground)?;
         let mut spares = Spares::new(self.leaves());
         loop {
-            let first = sought.take().and_then(|sought| self.lock_sought(sought, !unique));
-            let first = first.or_else(|| self.lock(if unique { entry_key(write.entry) } else { write.entry }));
+            let first = sought.take().and_then(|sought| self.lock_sought(sought, unique == Uniqueness::Repeats));
+            let first = first.or_else(|| {
+                self.lock(match unique {
+                    Uniqueness::Repeats => write.entry,
+                    _ => entry_key(write.entry),
+                })
+            });
             let first = first.expect("an index with a leaf");
             if let Some(inserted) = self.try_insert(ground, (write, unique), first, touched, &mut spares)? {
                 return Ok(inserted);
@@ -81,7 +116,7 @@ impl Index {
     fn try_insert<'i>(
         &'i self,
         ground: Ground<'_>,
-        (write, unique): (&EntryWrite<'_>, bool),
+        (write, unique): (&EntryWrite<'_>, Uniqueness),
         first: LockedLeaf<'i>,
         touched: &mut TouchedLeaves,
         spares: &mut Spares<'_>,
@@ -89,16 +124,17 @@ impl Index {
         let key = entry_key(write.entry);
         let mut locked = smallvec::SmallVec::<[LockedLeaf<'i>; 1]>::new();
         locked.push(first);
-        if unique {
+        let mut held = Held { writer: write.writer, snapshot: unique.snapshot(), before: None };
+        if unique != Uniqueness::Repeats {
             let mut end = locked[0].end.near();
-            if let Some(met) = self.holder_of(&locked[0], end, key, write.writer)? {
+            if let Some(met) = self.holder_of(&locked[0], end, key, &mut held)? {
                 return Ok(Some(met));
             }
             // Entries of the key may go on in the next leaves.
             while let Some(high) = end.filter(|high| high.starts_with(key)) {
                 let next = self.lock(high).expect("an index with a leaf");
                 end = next.end.high();
-                if let Some(met) = self.holder_of(&next, end, key, write.writer)? {
+                if let Some(met) = self.holder_of(&next, end, key, &mut held)? {
                     return Ok(Some(met));
                 }
                 locked.push(next);
@@ -145,21 +181,22 @@ impl Index {
         drop(locked);
         touched.note(leaf, write.step, first);
         touched.note_written(self.leaves(), leaf, ranges);
-        Ok(Some(Inserted::Done))
+        Ok(Some(held.before.map_or(Inserted::Done, Inserted::DoneOver)))
     }
 
-    /// Holder of `key` in a leaf below `end`, if there is one.
+    /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the snapshot.
     fn holder_of(
         &self,
         leaf: &LockedLeaf<'_>,
         end: Option<&[u8]>,
         key: &[u8],
-        writer: &Arc<Writer>,
+        held: &mut Held<'_>,
     ) -> Result<Option<Inserted>> {
         let valid = leaf.valid()?;
+        let before = held.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View { snapshot, own: None }));
         for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
-            let standing = leaf.shadow.standing(valid, slot, writer);
-            if standing == Standing::Gone {
+            let standing = leaf.shadow.standing(valid, slot, held.writer);
+            if standing == Standing::Gone && before >> slot & 1 == 0 {
                 continue;
             }
             let entry =
@@ -168,6 +205,10 @@ impl Index {
                 continue;
             }
             let row = entry_row(entry);
+            if standing == Standing::Gone {
+                held.before = Some(row);
+                continue;
+            }
             return Ok(Some(match standing {
                 Standing::Undecided => Inserted::Undecided(row),
                 _ => Inserted::Taken(row),

@@ -187,8 +187,9 @@ impl Session {
         let (snapshot, is_consistent) = self.index_snapshot(view);
         self.check_index_read(table, snapshot, is_consistent)?;
         let own = self.writes.view(table.id(), u64::MAX);
-        let row =
-            self.index_of(table, index)?.find(key, &View { snapshot, own }).map_err(|error| error.in_index(index))?;
+        let is_hidden = |row| is_consistent && self.writes.is_hidden(table.id(), row);
+        let found = self.index_of(table, index)?.find(key, &View { snapshot, own }, is_hidden);
+        let row = found.map_err(|error| error.in_index(index))?;
         row.map(|row| rid_ahead(table, row, view)).transpose()
     }
 
@@ -396,6 +397,10 @@ impl IndexScan {
     fn own_forward(&mut self, session: &Session) -> Result<bool> {
         loop {
             if self.before_next < self.page.len() {
+                if self.is_hidden(session, self.before_next) {
+                    self.before_next += 1;
+                    continue;
+                }
                 return self.take(self.before_next);
             }
             let Some(high) = self.page.high().map(<[u8]>::to_vec) else {
@@ -422,6 +427,10 @@ impl IndexScan {
     fn own_backward(&mut self, session: &Session) -> Result<bool> {
         loop {
             if let Some(entry) = self.up_to_previous.checked_sub(1) {
+                if self.is_hidden(session, entry) {
+                    self.up_to_previous = entry;
+                    continue;
+                }
                 return self.take(entry);
             }
             let low = self.page.low().to_vec();
@@ -438,6 +447,11 @@ impl IndexScan {
             }
             self.put_at(self.page.len());
         }
+    }
+
+    /// Whether the scan leaves an entry out: an own row has the primary key of its row.
+    fn is_hidden(&self, session: &Session, entry: usize) -> bool {
+        self.is_consistent && session.writes.is_hidden(self.table.id(), entry_row(self.page.entry(entry)))
     }
 
     fn take(&mut self, entry: usize) -> Result<bool> {

@@ -8,7 +8,7 @@ use super::write::{changed, gone};
 use crate::changes::claim::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KEY_BYTES_MAX, Rid, Word, data_file_name};
-use crate::index::insert::Inserted;
+use crate::index::insert::{Inserted, Uniqueness};
 use crate::index::tree::Sought;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::shadow::change::Own;
@@ -53,6 +53,7 @@ pub struct KeyChange<'k> {
 enum Done<'k> {
     Inserted(usize, &'k [u8]),
     Deleted(usize, &'k [u8]),
+    Hidden(u64),
 }
 
 type DoneList<'k> = SmallVec<[Done<'k>; 8]>;
@@ -79,12 +80,11 @@ impl Session {
         let (_, at) = self.writes.table_to_write(table, self.owner.id);
         let mut done = DoneList::new();
         for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {
-            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought)) {
+            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought), &mut done) {
                 self.take_back(table, rid, done, at);
                 self.writes.table(table, self.owner.id).take_back_insert(rid);
                 return Err(error);
             }
-            done.push(Done::Inserted(index, key.bytes));
         }
         Ok(rid)
     }
@@ -120,8 +120,7 @@ impl Session {
         for change in changes {
             self.writes.table(table, self.owner.id).delete_entry(change.index, change.old, rid.row(), at)?;
             done.push(Done::Deleted(change.index, change.old));
-            self.insert_key(table, (change.index, change.new), rid.row(), at, None)?;
-            done.push(Done::Inserted(change.index, change.new.bytes));
+            self.insert_key(table, (change.index, change.new), rid.row(), at, None, done)?;
         }
         Ok(())
     }
@@ -183,24 +182,32 @@ impl Session {
         Ok(self.writes.table_to_write(table, self.owner.id).1)
     }
 
-    /// Inserts a key of `row`. `sought` may be the way to it.
-    fn insert_key(
+    /// Inserts a key of `row`, and notes that in `done`. `sought` may be the way to it.
+    fn insert_key<'k>(
         &mut self,
         table: &Arc<Table>,
-        (index, key): (usize, Key<'_>),
+        (index, key): (usize, Key<'k>),
         row: u64,
         at: Step,
         mut sought: Option<&Sought<'_>>,
+        done: &mut DoneList<'k>,
     ) -> Result<()> {
-        let definition = table.index_definition(index);
-        let unique = definition.is_some_and(|definition| definition.unique) && !key.may_repeat;
+        let unique = self.uniqueness(table, index, key);
         let (mut rounds, mut late, mut waits) = (0, 0, 0);
         let mut crowded = None;
         loop {
             let writes = self.writes.table(table, self.owner.id);
             let (entry, visible) = ((key.bytes, row, unique), || self.pool.log.visible_csn());
             match writes.insert_entry(index, entry, at, sought.take(), &visible)? {
-                Inserted::Done => return Ok(()),
+                inserted @ (Inserted::Done | Inserted::DoneOver(_)) => {
+                    done.push(Done::Inserted(index, key.bytes));
+                    if let Inserted::DoneOver(before) = inserted
+                        && self.writes.hide(table, self.owner.id, before, at)
+                    {
+                        done.push(Done::Hidden(before));
+                    }
+                    return Ok(());
+                }
                 Inserted::Taken(row) => {
                     self.duplicate = Some((index, rid_of(table, row)?));
                     let what = format!("a row of table {} has the key already in index {index}", table.name());
@@ -243,6 +250,17 @@ impl Session {
         }
     }
 
+    /// Whether a key may be inserted beside others. The first index of a table, if it is unique, is its primary key: a row that has
+    /// the key at the transaction's snapshot is hidden by the one that gets it.
+    fn uniqueness(&self, table: &Table, index: usize, key: Key<'_>) -> Uniqueness {
+        let definition = table.index_definition(index);
+        if !definition.is_some_and(|definition| definition.unique) || key.may_repeat {
+            return Uniqueness::Repeats;
+        }
+        let snapshot = self.snapshots.transaction().filter(|_| index == 0);
+        snapshot.map_or(Uniqueness::Unique, Uniqueness::UniqueSince)
+    }
+
     /// Fails if the statement was killed, which would wait for a key in index `index`.
     fn check_killed(&self, index: usize) -> Result<()> {
         if !self.owner.is_killed() {
@@ -256,10 +274,13 @@ impl Session {
     fn take_back(&mut self, table: &Arc<Table>, rid: Rid, done: DoneList<'_>, at: Step) {
         // Planted: what a failed write did to keys stays.
         let done = if perdura_pmem::planted(217) { DoneList::new() } else { done };
-        let writes = self.writes.table(table, self.owner.id);
         for one in done.into_iter().rev() {
-            let (Done::Inserted(index, key) | Done::Deleted(index, key)) = one;
-            writes.take_back_entry(index, key, rid.row(), at);
+            match one {
+                Done::Inserted(index, key) | Done::Deleted(index, key) => {
+                    self.writes.table(table, self.owner.id).take_back_entry(index, key, rid.row(), at);
+                }
+                Done::Hidden(row) => self.writes.show(table, self.owner.id, row),
+            }
         }
     }
 }
