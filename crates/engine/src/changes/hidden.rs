@@ -33,9 +33,9 @@ impl HiddenRows {
         self.rows.retain(|_, step| *step <= seen);
     }
 
-    /// Whether a row is hidden.
-    pub fn has(&self, row: u64) -> bool {
-        self.rows.contains_key(&row)
+    /// Whether a row is hidden from a read that sees the steps up to `seen`.
+    pub fn has(&self, row: u64, seen: u64) -> bool {
+        self.rows.get(&row).is_some_and(|step| *step <= seen)
     }
 
     /// Hidden rows of a range of row numbers.

@@ -127,9 +127,10 @@ impl TableWrites {
         shadow.change(&self.writer)?.own(directory.position_of(row), || directory.raw_word(row))
     }
 
-    /// Whether a row of the snapshot is hidden. One that the transaction has written since is not.
-    pub(super) fn hides(&self, row: u64) -> bool {
-        self.hidden.has(row) && self.own_in_place(row).is_none()
+    /// Whether a row of the snapshot is hidden from a read that sees the steps up to `seen`. One that the transaction has written
+    /// since is not.
+    pub(super) fn hides(&self, row: u64, seen: u64) -> bool {
+        self.hidden.has(row, seen) && self.own_in_place(row).is_none()
     }
 
     /// Whether the row belongs to the bulk insert.

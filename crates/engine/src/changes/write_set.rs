@@ -192,20 +192,20 @@ impl WriteSet {
         self.table(table, owner).hidden.show(row);
     }
 
-    /// Whether consistent reads leave a row out, for an own row has its primary key.
+    /// Whether a consistent read that sees the steps up to `seen` leaves a row out, for an own row has its primary key.
     #[inline]
-    pub fn is_hidden(&self, table: u32, row: u64) -> bool {
-        self.hides && self.writes_of(table).is_some_and(|writes| writes.hides(row))
+    pub fn is_hidden(&self, table: u32, row: u64, seen: u64) -> bool {
+        self.hides && self.writes_of(table).is_some_and(|writes| writes.hides(row, seen))
     }
 
-    /// Takes hidden rows out of the words of a page whose first row is `base`.
+    /// Takes rows that are hidden up to step `seen` out of the words of a page whose first row is `base`.
     #[inline]
-    pub fn hide_words(&self, table: u32, base: u64, words: &mut [Word]) {
+    pub fn hide_words(&self, table: u32, (base, seen): (u64, u64), words: &mut [Word]) {
         if !self.hides {
             return;
         }
         let Some(writes) = self.writes_of(table) else { return };
-        for row in writes.hidden.within(base..base + words.len() as u64).filter(|row| writes.hides(*row)) {
+        for row in writes.hidden.within(base..base + words.len() as u64).filter(|row| writes.hides(*row, seen)) {
             words[(row - base) as usize] = Word::EMPTY;
         }
     }

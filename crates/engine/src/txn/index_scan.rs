@@ -187,7 +187,7 @@ impl Session {
         let (snapshot, is_consistent) = self.index_snapshot(view);
         self.check_index_read(table, snapshot, is_consistent)?;
         let own = self.writes.view(table.id(), u64::MAX);
-        let is_hidden = |row| is_consistent && self.writes.is_hidden(table.id(), row);
+        let is_hidden = |row| is_consistent && self.writes.is_hidden(table.id(), row, u64::MAX);
         let found = self.index_of(table, index)?.find(key, &View { snapshot, own }, is_hidden);
         let row = found.map_err(|error| error.in_index(index))?;
         row.map(|row| rid_ahead(table, row, view)).transpose()
@@ -451,7 +451,7 @@ impl IndexScan {
 
     /// Whether the scan leaves an entry out: an own row has the primary key of its row.
     fn is_hidden(&self, session: &Session, entry: usize) -> bool {
-        self.is_consistent && session.writes.is_hidden(self.table.id(), entry_row(self.page.entry(entry)))
+        self.is_consistent && session.writes.is_hidden(self.table.id(), entry_row(self.page.entry(entry)), self.seen)
     }
 
     fn take(&mut self, entry: usize) -> Result<bool> {

@@ -76,9 +76,6 @@ impl Session {
             None => {
                 self.check_locked(table)?;
                 table.check_defined(snapshot)?;
-                if self.writes.is_hidden(table.id(), rid.row()) {
-                    return Ok(None);
-                }
                 table.read_at(rid, snapshot)
             }
         }
@@ -220,7 +217,7 @@ impl Scan {
             self.page += 1;
             if table.words_at(page, self.snapshot, own, &mut self.words) {
                 self.base = table.directory().page_base(page);
-                session.writes.hide_words(table.id(), self.base, &mut self.words);
+                session.writes.hide_words(table.id(), (self.base, self.seen), &mut self.words);
                 self.next = self.from.saturating_sub(self.base) as usize;
                 self.rows.start_page();
                 self.words.iter().skip(self.next).take(AHEAD).for_each(|word| self.rows.prefetch(*word));
