@@ -192,6 +192,12 @@ impl WriteSet {
         self.table(table, owner).hidden.show(row);
     }
 
+    /// Whether consistent reads may have to leave rows out ([`WriteSet::is_hidden`]).
+    #[inline]
+    pub fn hides_rows(&self) -> bool {
+        self.hides
+    }
+
     /// Whether a consistent read that sees the steps up to `seen` leaves a row out, for an own row has its primary key.
     #[inline]
     pub fn is_hidden(&self, table: u32, row: u64, seen: u64) -> bool {
