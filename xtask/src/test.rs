@@ -179,7 +179,7 @@ impl Step {
         self.nice >= BACKGROUND
     }
 
-    /// What is noted of a step that could not be run.
+    /// Result noted for a step that could not be run.
     fn failed(&self, why: String) -> Done {
         Done { name: self.name, took: Duration::ZERO, passed: false, complaints: vec![why] }
     }

@@ -69,7 +69,7 @@ fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
             }
             let set = format!("SET k{} {value}\r\n", number % live);
             let is_transaction = number % 5 == 4;
-            // What is no business of keys is done once, though the transaction waits.
+            // Requests that touch no keys are done once, though the transaction waits.
             let victim = is_transaction.then(|| opened(&mut cluster));
             let line = match &victim {
                 Some((_, id)) => format!("MULTI\r\nCLIENT KILL ID {id}\r\n{set}EXEC\r\n"),

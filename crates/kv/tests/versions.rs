@@ -41,7 +41,7 @@ fn what_a_newer_program_has_written_is_not_called_damaged() {
         let text = error.to_string();
         assert!(text.contains("run that one, or a newer one") && !text.contains("remove"), "{text}");
     }
-    // What is of no version is damage still.
+    // An entry of no version is damage still.
     let error = refused(|map| map.set_meta(&persistent_state[..20]).expect("room"));
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
 }

@@ -97,7 +97,7 @@ impl<I: Structure> Core<I> {
         }
         let mut state = self.state.lock_behind();
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
-        // What a round has not come to is no garbage that cannot be freed.
+        // Garbage that a round has not come to does not count as garbage that cannot be freed.
         state.garbage_left = if freed == 0 && !self.leaves_rounds_out() { space_of(&state).garbage } else { 0 };
         match round {
             // Objects that found no room elsewhere stay where they are.

@@ -180,7 +180,7 @@ fn is_at<S: Subject>(run: &Run<S>, event: &Event, site: &CallSite) -> bool {
     at.file() == site.file && at.line() == site.line && at.column() == site.column
 }
 
-/// What an event is to those who look for overtaken fences.
+/// Meaning of an event to the search for overtaken fences.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     /// The fence that is switched off.

@@ -25,7 +25,7 @@ pub struct LeafChange {
     pub folded: u64,
 }
 
-/// Firsts of a change: whether it is the first of its leaf, or of its writer.
+/// Whether a change is the first of its writer in the leaf, and the first of its step.
 #[derive(Clone, Copy)]
 pub struct First {
     /// The transaction has done nothing in the leaf before.

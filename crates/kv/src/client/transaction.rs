@@ -182,7 +182,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     })?;
     refuse_or_wait(context, connection, (why, slot), vec![Bytes::from_static(b"EXEC")]);
     if connection.waits_for_room {
-        // What is no business of keys has been done, and is not done again.
+        // Requests that touch no keys have been done, and are not done again.
         let answered = answered.into_iter().enumerate();
         let said = answered.filter_map(|(place, reply)| Some((place, reply?.written(connection.protocol))));
         transaction.said.extend(said);

@@ -61,7 +61,7 @@ impl Node {
         // Nobody may hold a snapshot of a store that is about to be replaced.
         self.snapshot_senders.clear();
         drop(raw.store().taken());
-        // What was fetched so far is given up.
+        // The chunks fetched so far are given up.
         (self.incoming, self.postponed) = (None, None);
         match begin(raw.mut_store().store_mut(), false)? {
             Begun::Now => {

@@ -243,7 +243,7 @@ mod tests {
     fn a_snapshot_expires_when_too_many_keys_have_come() {
         let mut pairs = Pairs::of((0..100).map(|number| (bytes(number), bytes(1))).collect());
         let frozen = pairs.freeze(50 * super::weight(&bytes(0), &[]));
-        // What was there takes as much as it took, once.
+        // The pairs that were there weigh as much as before, once.
         (0..1000).for_each(|number| _ = pairs.set(bytes(number % 100), (number % 7 > 0).then(|| bytes(number))));
         (1000..1050).for_each(|number| _ = pairs.set(bytes(number), Some(bytes(1))));
         (1000..1050).for_each(|number| _ = pairs.set(bytes(number), None));
