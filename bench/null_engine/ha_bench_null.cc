@@ -13,9 +13,10 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* A transactional engine that stores nothing, the floor of `cargo xtask bench load`. It takes part in the transaction as Perdura does:
-   it registers with each statement and with the transaction, and the server calls it to commit. Unlike BLACKHOLE it is thus a
-   transactional engine to the server. Rows written are thrown away, and a scan finds none.
+/* A transactional engine that stores nothing, the floor of `cargo xtask bench load`. It takes part
+   in the transaction as Perdura does: it registers with each statement and with the transaction,
+   and the server calls it to commit. Unlike BLACKHOLE it is thus a transactional engine to the
+   server. Rows written are thrown away, and a scan finds none.
 
    Thread-safety: nothing is kept outside the handlers, each of which one thread at a time uses. */
 

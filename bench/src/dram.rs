@@ -1,7 +1,8 @@
 //! DRAM in use, as the global allocator of a program sees it.
 //!
-//! Counting is switched on only around a measurement of memory; elsewhere the allocator costs one predicted branch.
-//! Thread-safety: relaxed atomics; a sum is exact when no other thread allocates meanwhile.
+//! Counting is switched on only around a measurement of memory; elsewhere the allocator costs one
+//! predicted branch. Thread-safety: relaxed atomics; a sum is exact when no other thread allocates
+//! meanwhile.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

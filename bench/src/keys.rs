@@ -1,4 +1,5 @@
-//! Keys of ten bytes and the orders of their use, all derived from seeds, so that every system sees the same.
+//! Keys of ten bytes and the orders of their use, all derived from seeds, so that every system sees
+//! the same.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -13,7 +14,8 @@ pub type Key = [u8; KEY_BYTES];
 /// The shape of a set of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The numbers from 0 on in ten decimal digits, as programs make them. They share long prefixes, so the first bytes tell little.
+    /// The numbers from 0 on in ten decimal digits, as programs make them. They share long
+    /// prefixes, so the first bytes tell little.
     Numbers,
     /// Numbers spread over all of ten decimal digits. The first bytes tell keys apart.
     Spread,

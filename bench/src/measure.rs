@@ -4,7 +4,8 @@ use crate::keys::Key;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Keys between two looks at the clock, which a phase may exceed its budget by. A multiple of every batch.
+/// Keys between two looks at the clock, which a phase may exceed its budget by. A multiple of every
+/// batch.
 const STRETCH: usize = 20_000;
 
 /// Nanoseconds an operation if `count` of them took `took`.
@@ -18,7 +19,8 @@ pub fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Nanoseconds a key, and the number of keys that `run` has processed within `budget`. The caller can process the rest untimed.
+/// Nanoseconds a key, and the number of keys that `run` has processed within `budget`. The caller
+/// can process the rest untimed.
 pub fn phase(keys: &[Key], budget: Duration, mut run: impl FnMut(&[Key])) -> (f64, usize) {
     let (mut took, mut done) = (Duration::ZERO, 0);
     for keys in keys.chunks(STRETCH) {

@@ -1,7 +1,9 @@
-//! The output of a benchmark program: one JSON object a line on standard output, its progress on standard error.
+//! The output of a benchmark program: one JSON object a line on standard output, its progress on
+//! standard error.
 //!
-//! `{"system", "case", "metric", "value"}` is one value of one round; `{"medium": TEXT}` names the medium,
-//! `{"note": TEXT}` is printed as it is, and `{"default": VALUE, "system", "parameter"}` gives the default of a map's parameter.
+//! `{"system", "case", "metric", "value"}` is one value of one round; `{"medium": TEXT}` names the
+//! medium, `{"note": TEXT}` is printed as it is, and `{"default": VALUE, "system", "parameter"}`
+//! gives the default of a map's parameter.
 
 use serde_json::{Value, json};
 use std::fmt::Display;

@@ -1,5 +1,6 @@
-//! The project's own maps as a store, used as a replicated server uses them: each change has its own timestamp, one above the last, and
-//! after every batch all changes so far are applied and forgotten.
+//! The project's own maps as a store, used as a replicated server uses them: each change has its
+//! own timestamp, one above the last, and after every batch all changes so far are applied and
+//! forgotten.
 //!
 //! Thread-safety: one user; the map's own background thread runs unless switched off.
 
@@ -38,7 +39,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, with a region large enough for `keys` values of `value_bytes`, confirmed every `batch` changes.
+    /// The defaults, with a region large enough for `keys` values of `value_bytes`, confirmed every
+    /// `batch` changes.
     pub fn new(kind: Kind, keys: usize, value_bytes: usize, batch: usize) -> Settings {
         let keys = keys as u64;
         let record = KEY_BYTES as u64 + value_bytes as u64 + RECORD_BYTES;
@@ -95,7 +97,8 @@ impl Own {
         &*self.map
     }
 
-    /// Changes one key, and applies and forgets all if that closes a batch. For measurements of single changes.
+    /// Changes one key, and applies and forgets all if that closes a batch. For measurements of
+    /// single changes.
     pub fn set(&mut self, key: &Key, value: &[u8], closes: bool) {
         self.ts += 1;
         let ts = self.ts;
@@ -113,7 +116,8 @@ impl Own {
         self.map.forget(last).expect("what was applied can be forgotten");
     }
 
-    /// Makes a change. Without room it forgets superseded versions and collects them, as any user must. That time counts.
+    /// Makes a change. Without room it forgets superseded versions and collects them, as any user
+    /// must. That time counts.
     fn change<T>(&self, mut change: impl FnMut(&dyn OrderedMap) -> Result<T>) -> T {
         for _ in 0..TRIES {
             match change(self.map()) {

@@ -1,4 +1,5 @@
-//! The peers: other people's systems, used as their documentation recommends, on the same directory.
+//! The peers: other people's systems, used as their documentation recommends, on the same
+//! directory.
 
 pub mod dram;
 pub mod fjall;

@@ -4,7 +4,8 @@ use crate::keys::Key;
 
 /// A system that holds keys and values. Any failure panics: there is nothing to measure then.
 pub trait Store {
-    /// Gives each key this value, whether it had one or not. Confirms after every `batch` keys and at the end.
+    /// Gives each key this value, whether it had one or not. Confirms after every `batch` keys and
+    /// at the end.
     fn insert(&mut self, keys: &[Key], value: &[u8], batch: usize);
 
     /// Reads each key, which must exist. Returns the sum of the values' lengths and first bytes.

@@ -63,8 +63,8 @@ impl System {
         }
     }
 
-    /// Creates an empty store in `directory`, with room for `keys` values of `value_bytes`. Own maps confirm every `batch` changes by
-    /// themselves.
+    /// Creates an empty store in `directory`, with room for `keys` values of `value_bytes`. Own
+    /// maps confirm every `batch` changes by themselves.
     pub fn create(self, directory: &Path, keys: usize, value_bytes: usize, batch: usize) -> Box<dyn Store> {
         match self {
             System::List => Box::new(Own::create(directory, &Settings::new(Kind::List, keys, value_bytes, batch))),

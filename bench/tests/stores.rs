@@ -1,4 +1,5 @@
-//! Every system under test keeps what it is given. A benchmark of one that does not would be worthless.
+//! Every system under test keeps what it is given. A benchmark of one that does not would be
+//! worthless.
 
 use perdura_bench::keys::{Shape, shuffled};
 use perdura_bench::peers::index::{self, Entry, Record};

@@ -1,9 +1,10 @@
-//! Bodies of the engine's fuzz targets: put input into a file of a pool that has every structure, then open and use the
-//! pool. Those of the ordered maps are in [`map`], those of perdura-kv in [`kv`].
+//! Bodies of the engine's fuzz targets: put input into a file of a pool that has every structure,
+//! then open and use the pool. Those of the ordered maps are in [`map`], those of perdura-kv in
+//! [`kv`].
 //!
-//! The input is XORed onto a sound structure, so that the empty input is sound and mutations stay close to what
-//! recovery expects. `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and `forged.rs` run the same hazards, seeded,
-//! in every `make test`.
+//! The input is XORed onto a sound structure, so that the empty input is sound and mutations stay
+//! close to what recovery expects. `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and
+//! `forged.rs` run the same hazards, seeded, in every `make test`.
 
 #[path = "../../crates/engine/tests/common/mod.rs"]
 mod common;
@@ -83,8 +84,8 @@ fn open_and_use(medium: Arc<dyn Medium>) {
     engine.close();
 }
 
-/// Header, link word and segment descriptors of a data file. If the first byte is odd, the header's checksum is
-/// corrected.
+/// Header, link word and segment descriptors of a data file. If the first byte is odd, the header's
+/// checksum is corrected.
 pub fn header(data: &[u8]) {
     let (medium, region) = medium();
     if let Some((mend, data)) = data.split_first() {
@@ -107,7 +108,8 @@ pub fn directory(data: &[u8]) {
     open_and_use(medium);
 }
 
-/// A version anywhere in a segment of cells. If the place is even, the checksum of what lies there is corrected.
+/// A version anywhere in a segment of cells. If the place is even, the checksum of what lies there
+/// is corrected.
 pub fn version(data: &[u8]) {
     let (medium, region) = medium();
     let cells = segments(&region, |kind| matches!(kind, SegmentKind::Cells(_)));

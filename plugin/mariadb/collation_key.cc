@@ -19,7 +19,8 @@
 
 namespace perdura {
 
-/* The two collations whose weights are those of several passes over the text, with trailing spaces left out. */
+/* The two collations whose weights are those of several passes over the text, with trailing spaces
+   left out. */
 static bool is_czech(CHARSET_INFO *collation)
 {
   return collation->coll && !collation->uca && collation->levels_for_order > 1;

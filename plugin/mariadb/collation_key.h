@@ -13,20 +13,24 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Texts in keys: the weights that a collation gives a text, encoded so that they compare like the text, whatever follows them.
+/* Texts in keys: the weights that a collation gives a text, encoded so that they compare like the
+   text, whatever follows them.
 
-   A collation that pads compares two texts as if the shorter one ended in spaces without end. The weights lose their trailing spaces
-   and get an end instead: the weight of a space, then END. Each space before the end is followed by LOW or HIGH, which says whether
-   the first weight behind the run of spaces is below or above that of a space. So an end is compared with spaces and with what
+   A collation that pads compares two texts as if the shorter one ended in spaces without end. The
+   weights lose their trailing spaces and get an end instead: the weight of a space, then END. Each
+   space before the end is followed by LOW or HIGH, which says whether the first weight behind the
+   run of spaces is below or above that of a space. So an end is compared with spaces and with what
    comes after them as the missing spaces would be.
 
-   A collation that does not pad, and binary strings, end in two zero bytes. A zero byte before the end is followed by 255.
+   A collation that does not pad, and binary strings, end in two zero bytes. A zero byte before the
+   end is followed by 255.
 
-   A collation of several levels compares the texts on one level after the other. If it does not pad, that holds for the first level,
-   and for columns of a fixed length for the others too.
+   A collation of several levels compares the texts on one level after the other. If it does not
+   pad, that holds for the first level, and for columns of a fixed length for the others too.
 
-   The weights are the server's, except where its comparison of texts does not follow them: big5_chinese_ci compares the codes of
-   characters, whatever their strokes; tis620_thai_nopad_ci ends a text at its first zero byte. */
+   The weights are the server's, except where its comparison of texts does not follow them:
+   big5_chinese_ci compares the codes of characters, whatever their strokes; tis620_thai_nopad_ci
+   ends a text at its first zero byte. */
 
 #ifndef PERDURA_COLLATION_KEY_H
 #define PERDURA_COLLATION_KEY_H
@@ -98,7 +102,8 @@ public:
   CHARSET_INFO *collation() const { return m_collation; }
   /* Whether the texts are those of a column of a fixed length. */
   bool is_fixed() const { return m_is_fixed; }
-  /* Whether texts are compared as if trailing spaces went on without end, so that keys tell nothing of them. */
+  /* Whether texts are compared as if trailing spaces went on without end, so that keys tell nothing
+     of them. */
   bool pads() const { return m_pads; }
   /* Whether the weights of a text are its bytes, each. */
   bool keeps_bytes() const;

@@ -13,8 +13,9 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Discovery: the server finds tables through the pool, so any server that opens the pool has its tables. The server's .frm files are
-   copies that it makes when it first opens a table. The open notices a copy older than the pool's definition and replaces it. */
+/* Discovery: the server finds tables through the pool, so any server that opens the pool has its
+   tables. The server's .frm files are copies that it makes when it first opens a table. The open
+   notices a copy older than the pool's definition and replaces it. */
 
 #include "perdura_plugin.h"
 

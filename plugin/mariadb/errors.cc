@@ -90,7 +90,8 @@ int ha_perdura::failed(PerduraCode code)
   return handler_error(code, table->in_use);
 }
 
-/* The server asks for a text where it has none of its own. To its text for a deadlock it would append ours. */
+/* The server asks for a text where it has none of its own. To its text for a deadlock it would
+   append ours. */
 bool ha_perdura::get_error_message(int error, String *message)
 {
   if (error == HA_ERR_LOCK_DEADLOCK)
@@ -101,7 +102,8 @@ bool ha_perdura::get_error_message(int error, String *message)
   return false;
 }
 
-/* Prints the server's own texts, except where they would hide the cause and the remedy that the crates' message names. */
+/* Prints the server's own texts, except where they would hide the cause and the remedy that the
+   crates' message names. */
 void ha_perdura::print_error(int error, myf flags)
 {
   uint number;

@@ -29,8 +29,8 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *r
   return new (root) ha_perdura(hton, share);
 }
 
-/* Whether a name is that of a sequence the server finds out by the .frm file, which a table of this engine does not have before it is
-   first opened: DROP SEQUENCE would drop such a table. */
+/* Whether a name is that of a sequence the server finds out by the .frm file, which a table of this
+   engine does not have before it is first opened: DROP SEQUENCE would drop such a table. */
 static int drop_table(handlerton *, const char *path)
 {
   if (thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE)
@@ -52,7 +52,8 @@ static void keep_backup(const char *name)
 }
 }
 
-/* The server has finished or undone the DDL that a crash interrupted, so nobody needs the tables that it left. */
+/* The server has finished or undone the DDL that a crash interrupted, so nobody needs the tables
+   that it left. */
 static int ddl_recovery_done(handlerton *)
 {
   if (perdura_drop_ddl_garbage(pool, keep_backup) != PERDURA_CODE_OK)
@@ -130,9 +131,9 @@ ha_perdura::~ha_perdura()
   close();
 }
 
-/* No HA_PARTIAL_COLUMN_READ: the server would take it to hold for UPDATE too, which here reads whole rows, so that it can skip
-   those that it would not change. No HA_CAN_BIT_FIELD: the server would keep bits among the NULL bits, where
-   UPDATE ... SET bits=DEFAULT stores wrong ones. */
+/* No HA_PARTIAL_COLUMN_READ: the server would take it to hold for UPDATE too, which here reads
+   whole rows, so that it can skip those that it would not change. No HA_CAN_BIT_FIELD: the server
+   would keep bits among the NULL bits, where UPDATE ... SET bits=DEFAULT stores wrong ones. */
 handler::Table_flags ha_perdura::table_flags() const
 {
   /* HANDLER tells no partition that a statement begins. */
@@ -178,8 +179,9 @@ ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
   return likely(is_known) ? m_index_flags[place][all_parts] : flags_of_index(index, part, all_parts);
 }
 
-/* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of 100 ns since 1582; the pool stores
-   the id, so the time moves along with the pool. 0 if the id is of another kind. */
+/* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of
+   100 ns since 1582; the pool stores the id, so the time moves along with the pool. 0 if the id is
+   of another kind. */
 static time_t defined_at(const LEX_CUSTRING &id)
 {
   constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
@@ -191,8 +193,8 @@ static time_t defined_at(const LEX_CUSTRING &id)
   return seconds < FROM_1582_TO_1970 ? 0 : static_cast<time_t>(seconds - FROM_1582_TO_1970);
 }
 
-/* Refreshes the table's sizes. The optimizer asks in every statement and needs only estimates, so for it they are refreshed only once
-   the table has doubled or halved. */
+/* Refreshes the table's sizes. The optimizer asks in every statement and needs only estimates, so
+   for it they are refreshed only once the table has doubled or halved. */
 void ha_perdura::note_sizes(uint flag)
 {
   const bool is_exact= !(flag & HA_STATUS_NO_LOCK) || flag & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA);
@@ -285,7 +287,8 @@ static bool make_key(void *context, uint32_t index, PerduraKey *key)
 }
 }
 
-/* CHECK TABLE verifies the table online. QUICK leaves out the bytes of the rows, and of the keys. `perdura check` checks the pool as a whole. */
+/* CHECK TABLE verifies the table online. QUICK leaves out the bytes of the rows, and of the keys.
+   `perdura check` checks the pool as a whole. */
 int ha_perdura::check(THD *thd, HA_CHECK_OPT *options)
 {
   thd_progress_init(thd, 1);
@@ -303,8 +306,8 @@ int ha_perdura::check(THD *thd, HA_CHECK_OPT *options)
   }
 }
 
-/* Whether the table keeps bits among the NULL bits, as tables of the first builds do: it is read and written right, but SET
-   bits=DEFAULT stores wrong bits. */
+/* Whether the table keeps bits among the NULL bits, as tables of the first builds do: it is read
+   and written right, but SET bits=DEFAULT stores wrong bits. */
 bool ha_perdura::has_old_bits() const
 {
   return std::any_of(table->field, table->field + table->s->fields, [](const Field *field) {

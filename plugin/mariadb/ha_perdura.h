@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The table handler. The server makes one for each use of an open table; one thread at a time uses it. */
+/* The table handler. The server makes one for each use of an open table; one thread at a time uses
+   it. */
 
 #ifndef HA_PERDURA_H
 #define HA_PERDURA_H
@@ -30,7 +31,8 @@ namespace perdura {
 void compute_virtual(TABLE *table, handler *file);
 /* The name of the index that a message of the crates is about; null if it is about none. */
 const char *index_of_message(const TABLE *table, const char *message);
-/* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if it was never counted. */
+/* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if
+   it was never counted. */
 inline bool is_about(ha_rows rows, ha_rows known)
 {
   return known && rows / 2 <= known && known / 2 <= rows;
@@ -188,17 +190,20 @@ private:
   bool m_columns_chosen= false;
   /* The scan is for CHECKSUM TABLE, and the table has generated columns. */
   bool m_checksums= false;
-  /* A replica's search for the row of an event: none, the one before it waits for earlier transactions, the one after. */
+  /* A replica's search for the row of an event: none, the one before it waits for earlier
+     transactions, the one after. */
   enum class Search { NONE, FIRST, LAST } m_search= Search::NONE;
   /* The statement locks the rows that it reads, or those of them that it uses. */
   bool m_locks= false;
-  /* The server says which rows of an UPDATE it is going to change, and reads again those that have changed. */
+  /* The server says which rows of an UPDATE it is going to change, and reads again those that have
+     changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
-  /* What index_flags() says of each part of each index, of the part alone and of all up to it, once the table is open: the server asks
-     several times in a statement. */
+  /* What index_flags() says of each part of each index, of the part alone and of all up to it, once
+     the table is open: the server asks several times in a statement. */
   std::vector<std::array<ulong, 2>> m_index_flags;
-  /* The rows that are read through the index are locked, so the key of each is compared with that of its entry. */
+  /* The rows that are read through the index are locked, so the key of each is compared with that
+     of its entry. */
   bool m_compares_keys= false;
   /* Rows to be locked are looked for among the newest entries, as a replica's thread needs them. */
   bool m_newest= false;
@@ -214,21 +219,23 @@ private:
   bool m_uses_moved= false;
   /* Some row has moved since the walk through the index began. */
   bool m_has_moved= false;
-  /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement wants, the row is not read; if
-     there is a condition on them, it is checked before. */
+  /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement
+     wants, the row is not read; if there is a condition on them, it is checked before. */
   bool m_stops= false;
   bool m_covers= false;
   bool m_checks= false;
   perdura::Key_images::Parts m_parts= 0;
   /* The order of the rows does not show, so the statement gets them from the scan of the table. */
   bool m_counts= false;
-  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if the range is open. */
+  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if
+     the range is open. */
   std::vector<uchar> m_end;
   bool m_end_excluded= false;
   DsMrr_impl m_mrr;
   /* All rows of the search have the key that was searched for. */
   bool m_one_key= false;
-  /* The index that refused the last row, and the row that has the key; for a key that is too long, its index. */
+  /* The index that refused the last row, and the row that has the key; for a key that is too long,
+     its index. */
   uint m_refused_index= 0;
   uint64_t m_duplicate_row= 0;
   /* Number of rows when the keys were last sampled, and whether the statement may sample them. */
@@ -240,7 +247,8 @@ private:
   ha_rows m_sized_rows= 0;
   /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */
   ulonglong m_values_wanted= 0;
-  /* The limit of the counter may be owed for rows that earlier builds wrote: asked until it is known to be stored, mostly once. */
+  /* The limit of the counter may be owed for rows that earlier builds wrote: asked until it is
+     known to be stored, mostly once. */
   bool m_may_owe_limit= false;
   /* How values were last counted. */
   PerduraCounting m_counting= {0, 1};

@@ -13,9 +13,10 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* ALTER TABLE without another table: what adds, drops or renames indexes, by the crates, while others read and nobody writes; and what
-   changes the server's definition, but neither rows nor keys. All other alterations copy the table, also one that adds or
-   changes a CHECK constraint: the copy checks the rows. */
+/* ALTER TABLE without another table: what adds, drops or renames indexes, by the crates, while
+   others read and nobody writes; and what changes the server's definition, but neither rows nor
+   keys. All other alterations copy the table, also one that adds or changes a CHECK constraint: the
+   copy checks the rows. */
 
 #include "ha_perdura.h"
 #include "table_definition.h"
@@ -27,7 +28,8 @@ static constexpr alter_table_operations OF_INDEXES=
   ADDED | ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_DROP_PK_INDEX |
   ALTER_RENAME_INDEX | ALTER_INDEX_ORDER | ALTER_INDEX_IGNORABILITY | ALTER_CHANGE_INDEX_COMMENT;
 
-/* Changes of the definition alone: names, defaults and comments of columns, CHECK constraints that go, and the options below. */
+/* Changes of the definition alone: names, defaults and comments of columns, CHECK constraints that
+   go, and the options below. */
 static constexpr alter_table_operations OF_DEFINITION=
   ALTER_COLUMN_NAME | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_OPTION | ALTER_DROP_CHECK_CONSTRAINT | ALTER_OPTIONS;
 static constexpr ulong OPTIONS_OF_DEFINITION=
@@ -88,8 +90,9 @@ static bool is_same_key(const KEY &one, const KEY &other)
   return true;
 }
 
-/* The name that an index of the altered table has now, if the statement renames it. What it drops and adds is made anew, though the server
-   may take it for a rename: the index that is dropped may be a damaged one. */
+/* The name that an index of the altered table has now, if the statement renames it. What it drops
+   and adds is made anew, though the server may take it for a rename: the index that is dropped may
+   be a damaged one. */
 static const char *name_before(const Alter_inplace_info *info, const KEY &key)
 {
   for (const Alter_rename_key &renamed : info->alter_info->alter_rename_key_list)
@@ -146,8 +149,9 @@ static const Create_field *find_definition(const Alter_inplace_info *info, const
   return nullptr;
 }
 
-/* Whether the statement adds or changes a CHECK constraint of a column. The server has no flag for that, and only its copy checks the
-   existing rows. A column that is not redefined keeps its constraint, even if a renamed column changes its text. */
+/* Whether the statement adds or changes a CHECK constraint of a column. The server has no flag for
+   that, and only its copy checks the existing rows. A column that is not redefined keeps its
+   constraint, even if a renamed column changes its text. */
 static bool has_new_check(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   for (uint i= 0; i < table->s->fields; i++)

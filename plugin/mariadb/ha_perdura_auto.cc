@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* AUTO_INCREMENT: the values come from the table's counter in the pool, which never gives one out twice. */
+/* AUTO_INCREMENT: the values come from the table's counter in the pool, which never gives one out
+   twice. */
 
 #include "ha_perdura.h"
 
@@ -22,8 +23,8 @@ using namespace perdura;
 void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count)
 {
   uint64_t reserved, found;
-  /* What the server wants first is a value for each row of the statement, though it does not need one for each. With rows of those to
-     come it goes on where it says, as with InnoDB. */
+  /* What the server wants first is a value for each row of the statement, though it does not need
+     one for each. With rows of those to come it goes on where it says, as with InnoDB. */
   const ulonglong from= m_values_wanted ? *first : 0;
   if (!m_values_wanted)
     m_values_wanted= wanted;
@@ -62,10 +63,11 @@ int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
-/* When a table is first opened since the pool was, compares the counter with the rows: earlier builds let it fall behind values that rows
-   got in some ways. The greatest value is that of the key at the end of the index that begins with the column. As pass_auto_increment()
-   it leaves alone what lies beyond the values that the server counts to, so it looks below those. If the index is damaged, whoever
-   inserts is told. */
+/* When a table is first opened since the pool was, compares the counter with the rows: earlier
+   builds let it fall behind values that rows got in some ways. The greatest value is that of the
+   key at the end of the index that begins with the column. As pass_auto_increment() it leaves alone
+   what lies beyond the values that the server counts to, so it looks below those. If the index is
+   damaged, whoever inserts is told. */
 void ha_perdura::check_auto_increment()
 {
   m_may_owe_limit= true;
@@ -94,7 +96,8 @@ void ha_perdura::check_auto_increment()
                       m_path.c_str(), static_cast<ulonglong>(from), value, static_cast<ulonglong>(to));
 }
 
-/* Stores the limit of a counter that has gone on above rows, before a statement that writes the table. */
+/* Stores the limit of a counter that has gone on above rows, before a statement that writes the
+   table. */
 PerduraCode ha_perdura::keep_limit()
 {
   const PerduraCode code= perdura_counter_keep(pool, m_session, m_cursor);

@@ -13,14 +13,16 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* CREATE, open, DROP, RENAME, TRUNCATE, and what the pool stores of the server's definition of a table. */
+/* CREATE, open, DROP, RENAME, TRUNCATE, and what the pool stores of the server's definition of a
+   table. */
 
 #include "ha_perdura.h"
 #include "table_definition.h"
 
 using namespace perdura;
 
-/* An option that the engine does not have: an error if strict mode asks for it, otherwise a warning. */
+/* An option that the engine does not have: an error if strict mode asks for it, otherwise a
+   warning. */
 static int refuse_option(THD *thd, const char *option, bool is_asked_for)
 {
   if (thd->is_strict_mode() && is_asked_for)
@@ -36,7 +38,8 @@ static int refuse_option(THD *thd, const char *option, bool is_asked_for)
 /* Tells of options that the engine would otherwise ignore in silence. */
 static int check_options(THD *thd, const TABLE *form, const HA_CREATE_INFO *info)
 {
-  /* An ALTER that only brings an option along from another engine's table has not asked for it. Of partitions the server does not say. */
+  /* An ALTER that only brings an option along from another engine's table has not asked for it. Of
+     partitions the server does not say. */
   const bool is_partitioned= form->s->partition_info_str != nullptr;
   const auto is_asked_for= [info, is_partitioned](ulong option) { return is_partitioned || (info->used_fields & option); };
   int error= 0;
@@ -49,7 +52,8 @@ static int check_options(THD *thd, const TABLE *form, const HA_CREATE_INFO *info
   return error;
 }
 
-/* Foreign keys would not be kept. Of a table that has some, the server itself refuses to change the engine. */
+/* Foreign keys would not be kept. Of a table that has some, the server itself refuses to change the
+   engine. */
 static int check_foreign_keys(THD *thd)
 {
   for (const Key &key : thd->lex->alter_info.key_list)
@@ -98,8 +102,9 @@ static PerduraCode begin_counting(const char *name, Table_definition *definition
   return code;
 }
 
-/* Whether there is the directory of a table's database. With other engines the server finds out when it writes the table's .frm file or
-   moves it. A table that is found through the pool has such a file only once it was opened. */
+/* Whether there is the directory of a table's database. With other engines the server finds out
+   when it writes the table's .frm file or moves it. A table that is found through the pool has such
+   a file only once it was opened. */
 static bool has_directory(const char *name)
 {
   char directory[FN_REFLEN];
@@ -123,7 +128,8 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return error;
   const Key_images keys(form);
   Table_definition definition(form, keys);
-  /* By its image another server finds the table. The server itself keeps the definitions of partitioned tables. */
+  /* By its image another server finds the table. The server itself keeps the definitions of
+     partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;
   if (image && !form->s->partition_info_str && !info->tmp_table())
   {
@@ -157,7 +163,8 @@ int ha_perdura::open(const char *name, int, uint)
   if (code != PERDURA_CODE_OK)
   {
     m_cursor= nullptr;
-    /* Told that the table does not exist, the server would drop its definition, of which a partitioned table has no other copy. */
+    /* Told that the table does not exist, the server would drop its definition, of which a
+       partitioned table has no other copy. */
     if (code == PERDURA_CODE_NOT_FOUND && table->s->partition_info_str)
       return HA_ERR_INTERNAL_ERROR;
     return table_error(code);
@@ -189,8 +196,8 @@ int ha_perdura::rename_table(const char *from, const char *to)
   return table_error(perdura_table_rename(pool, from, to));
 }
 
-/* EXCHANGE PARTITION compares the formats. The engine has one, but as with InnoDB a partition is not to become of another format than its table's
-   definition says. */
+/* EXCHANGE PARTITION compares the formats. The engine has one, but as with InnoDB a partition is
+   not to become of another format than its table's definition says. */
 enum row_type ha_perdura::get_row_type() const
 {
   return table_share->row_type == ROW_TYPE_DEFAULT ? ROW_TYPE_DYNAMIC : table_share->row_type;

@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* INSERT, UPDATE, DELETE: one call into the crates for each row, with the keys that the row has, gets or loses. */
+/* INSERT, UPDATE, DELETE: one call into the crates for each row, with the keys that the row has,
+   gets or loses. */
 
 #include "ha_perdura.h"
 
@@ -31,7 +32,8 @@ bool ha_perdura::make_keys(const uchar *record, PerduraKey *keys)
   return true;
 }
 
-/* Finds the indexes in which the two records of a row have different keys. False if a new key is too long. */
+/* Finds the indexes in which the two records of a row have different keys. False if a new key is
+   too long. */
 bool ha_perdura::find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count)
 {
   *count= 0;
@@ -92,7 +94,8 @@ int ha_perdura::write_row(const uchar *record)
   return error;
 }
 
-/* Whether the table's two records agree in all stored columns. The first written one mostly tells. */
+/* Whether the table's two records agree in all stored columns. The first written one mostly
+   tells. */
 static bool is_same_row(const TABLE *table)
 {
   const auto is_same= [table](Field *field) {
@@ -108,8 +111,8 @@ static bool is_same_row(const TABLE *table)
 
 int ha_perdura::update_row(const uchar *before, const uchar *after)
 {
-  /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a versioned table or for REPLACE
-     it does not compare. */
+  /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a
+     versioned table or for REPLACE it does not compare. */
   if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
   {
     const PerduraCode kept= perdura_keep(m_cursor, m_session);
@@ -134,7 +137,8 @@ int ha_perdura::delete_row(const uchar *record)
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
-/* REPLACE and ON DUPLICATE KEY UPDATE go on with the row that has the key, which they lock. IGNORE leaves it alone. */
+/* REPLACE and ON DUPLICATE KEY UPDATE go on with the row that has the key, which they lock. IGNORE
+   leaves it alone. */
 int ha_perdura::extra(ha_extra_function operation)
 {
   switch (operation) {

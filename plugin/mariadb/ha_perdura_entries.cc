@@ -13,9 +13,10 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Reads that take the columns of the key from the entry: all that a statement wants, or those of a condition that decides whether the
-   row is read. The entries are those that the snapshot sees, so nothing is asked of the row. Where the key does not tell the columns,
-   and where rows are locked, the row is read as ever. */
+/* Reads that take the columns of the key from the entry: all that a statement wants, or those of a
+   condition that decides whether the row is read. The entries are those that the snapshot sees, so
+   nothing is asked of the row. Where the key does not tell the columns, and where rows are locked,
+   the row is read as ever. */
 
 #include "ha_perdura.h"
 
@@ -25,7 +26,8 @@ using namespace perdura;
    their keys by one of an index: those of 393 bytes in half the time. */
 static constexpr ulong SHORT_ROW= 512;
 
-/* Takes the server's condition on the columns of an index. A statement that locks rows has it checked on the locked row. */
+/* Takes the server's condition on the columns of an index. A statement that locks rows has it
+   checked on the locked row. */
 Item *ha_perdura::idx_cond_push(uint index, Item *condition)
 {
   if (m_locks || m_lock_type >= TL_FIRST_WRITE)
@@ -36,7 +38,8 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
   return nullptr;
 }
 
-/* Settles, for a search that begins, what the entries are used for. The server reads backwards only without a condition. */
+/* Settles, for a search that begins, what the entries are used for. The server reads backwards only
+   without a condition. */
 void ha_perdura::choose_entries(PerduraStep step)
 {
   const bool may_stop= !m_compares_keys && m_lock_type < TL_FIRST_WRITE;
@@ -101,7 +104,8 @@ bool ha_perdura::reads_in_any_order()
   return m_covers && !m_checks && !end_range;
 }
 
-/* Whether a key lies behind the range that is read. The images of the columns compare as the columns do. */
+/* Whether a key lies behind the range that is read. The images of the columns compare as the
+   columns do. */
 bool ha_perdura::is_beyond_end(const uchar *key, size_t length) const
 {
   if (m_end.empty())
@@ -110,8 +114,8 @@ bool ha_perdura::is_beyond_end(const uchar *key, size_t length) const
   return order > 0 || (order == 0 && m_end_excluded && length >= m_end.size());
 }
 
-/* Evaluates the condition on the columns of the key. The end of the range was checked: the server would compare columns that the key
-   does not tell. */
+/* Evaluates the condition on the columns of the key. The end of the range was checked: the server
+   would compare columns that the key does not tell. */
 check_result_t ha_perdura::check_entry()
 {
   key_range *end= end_range;
@@ -121,7 +125,8 @@ check_result_t ha_perdura::check_entry()
   return found;
 }
 
-/* Goes on from an entry, or the outcome `code` of looking for it, to the next that the server uses. */
+/* Goes on from an entry, or the outcome `code` of looking for it, to the next that the server
+   uses. */
 int ha_perdura::entry_used(uchar *record, PerduraCode code)
 {
   for (; code == PERDURA_CODE_OK; code= perdura_index_pass(m_cursor, m_session, record))

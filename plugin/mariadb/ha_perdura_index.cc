@@ -13,11 +13,12 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Reading through an index. A read that locks rows compares the key of each with that of the entry that led to it, since the row may
-   have changed since the statement's snapshot. Where the server relies on what the index promises (it has taken the equality of a ref
-   from its condition), such a row is left out unless it still has what was searched for. Where the server checks its whole condition
-   on each row (ranges, walks through all of the index), the row is used where it is now. ha_perdura_entries.cc has the reads that can
-   do without the row. */
+/* Reading through an index. A read that locks rows compares the key of each with that of the entry
+   that led to it, since the row may have changed since the statement's snapshot. Where the server
+   relies on what the index promises (it has taken the equality of a ref from its condition), such a
+   row is left out unless it still has what was searched for. Where the server checks its whole
+   condition on each row (ranges, walks through all of the index), the row is used where it is now.
+   ha_perdura_entries.cc has the reads that can do without the row. */
 
 #include "ha_perdura.h"
 
@@ -66,22 +67,24 @@ void perdura::compute_virtual(TABLE *table, handler *file)
   table->read_set= read;
 }
 
-/* Computes the columns of the key that the row does not store. The server does so when the row is given to it. */
+/* Computes the columns of the key that the row does not store. The server does so when the row is
+   given to it. */
 void ha_perdura::compute_key(const uchar *record)
 {
   if (m_keys->has_virtual(active_index) && record == table->record[0])
     compute_virtual(table, this);
 }
 
-/* Whether the server checks its whole condition on each row: it has taken nothing from it because a ref promises it. */
+/* Whether the server checks its whole condition on each row: it has taken nothing from it because a
+   ref promises it. */
 bool ha_perdura::has_whole_condition() const
 {
   const JOIN_TAB *tab= table->reginfo.join_tab;
   return !m_newest && (!tab || !tab->ref.key_parts || tab->ref.key != static_cast<int>(active_index));
 }
 
-/* Whether a key has what was searched for. A search for a value or NULL comes as two, and its condition on that column stays with the
-   server; the row has one of the two keys. */
+/* Whether a key has what was searched for. A search for a value or NULL comes as two, and its
+   condition on that column stays with the server; the row has one of the two keys. */
 bool ha_perdura::is_sought(const PerduraKey &key)
 {
   if (perdura_index_is_sought(m_cursor, key.bytes, key.length))
@@ -99,8 +102,9 @@ bool ha_perdura::is_sought(const PerduraKey &key)
   return key.length >= other.length && !memcmp(key.bytes, other.bytes, other.length);
 }
 
-/* Whether the locked row is one for the server: it is the one that the entry leads to, or has moved and is used where it is. A row that
-   has changed since the transaction's snapshot is a conflict only if the statement would use it as it is now. */
+/* Whether the locked row is one for the server: it is the one that the entry leads to, or has moved
+   and is used where it is. A row that has changed since the transaction's snapshot is a conflict
+   only if the statement would use it as it is now. */
 bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
 {
   compute_key(record);
@@ -122,7 +126,8 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
   return !m_condition || is_used(record);
 }
 
-/* A row was read. Where the server has asked for the columns of the key alone, it does not compute them. */
+/* A row was read. Where the server has asked for the columns of the key alone, it does not compute
+   them. */
 int ha_perdura::row_found(uchar *record)
 {
   if (unlikely(keyread_enabled()))
@@ -155,13 +160,15 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
   /* A row that has the one whole key that is asked for has not moved. */
   const bool is_point= whole && m_one_key && m_reads_one_range;
   m_uses_moved= m_compares_keys && ((m_reads_ranges && !is_point) || (is_end && has_whole_condition()));
-  /* Ranges in descending order the server reads by itself: those of one key each forwards, and others backwards. */
+  /* Ranges in descending order the server reads by itself: those of one key each forwards, and
+     others backwards. */
   m_descends= m_uses_moved && !m_reads_next_range && step == PERDURA_STEP_NEXT_SAME;
   if (m_descends)
     step= PERDURA_STEP_NEXT_SAME_DESCENDING;
   choose_entries(step);
-  /* Of several, one may have moved: the row that had the key at the snapshot need not be the one that has it now. In descending order the
-     server asks but once for a key that does not repeat. */
+  /* Of several, one may have moved: the row that had the key at the snapshot need not be the one
+     that has it now. In descending order the server asks but once for a key that does not
+     repeat. */
   const bool looks_up= whole && (!m_uses_moved || m_descends);
   return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, record));
 }
@@ -175,7 +182,8 @@ int ha_perdura::step(uchar *record, PerduraStep step)
   return entry_found(record, perdura_index_step(m_cursor, m_session, step, record));
 }
 
-/* On which side of the key the search begins, and where it goes. False if the engine has no such search. */
+/* On which side of the key the search begins, and where it goes. False if the engine has no such
+   search. */
 static bool to_search(ha_rkey_function how, PerduraBoundKind *kind, PerduraStep *step)
 {
   *kind= PERDURA_BOUND_KIND_INCLUDED;
@@ -211,7 +219,8 @@ int ha_perdura::index_read_map(uchar *record, const uchar *key, key_part_map par
   if (unlikely(m_search != Search::NONE))
     perdura_index_search(m_cursor, m_session, false);
   int error= seek(record, bound, step, whole);
-  /* A replica's row may come from an earlier transaction that has not committed yet; see search_again(). */
+  /* A replica's row may come from an earlier transaction that has not committed yet; see
+     search_again(). */
   if (unlikely(error == HA_ERR_END_OF_FILE && m_search != Search::NONE))
   {
     if (table->in_use->wait_for_prior_commit())

@@ -13,9 +13,11 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Several ranges of an index at once, by the server's own way (optimizer_switch mrr): it sorts the positions that the entries have,
-   and then reads the rows in their order. A statement that locks goes range by range: there each row is locked as it is found. For
-   ranges of a condition (HA_MRR_NO_ASSOCIATION), which the server checks on each row, a row that has moved counts where it is now. */
+/* Several ranges of an index at once, by the server's own way (optimizer_switch mrr): it sorts the
+   positions that the entries have, and then reads the rows in their order. A statement that locks
+   goes range by range: there each row is locked as it is found. For ranges of a condition
+   (HA_MRR_NO_ASSOCIATION), which the server checks on each row, a row that has moved counts where
+   it is now. */
 
 #include "ha_perdura.h"
 
@@ -56,8 +58,8 @@ int ha_perdura::multi_range_read_next(range_id_t *range)
 
 int ha_perdura::next_of_ranges(range_id_t *range)
 {
-  /* The server goes on to the next range once it has found a row with a key that does not repeat. But the row may have had the key at
-     the snapshot, and another one has it now. */
+  /* The server goes on to the next range once it has found a row with a key that does not repeat.
+     But the row may have had the key at the snapshot, and another one has it now. */
   if (unlikely(m_has_moved && m_uses_moved && mrr_have_range && mrr_cur_range.range_flag == (UNIQUE_RANGE | EQ_RANGE)))
   {
     const int error= read_range_next();

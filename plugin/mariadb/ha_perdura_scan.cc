@@ -19,9 +19,10 @@
 
 #include <vector>
 
-/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for it stores whole rows; one that
-   locks them needs those of the keys that it compares. Where the engine computes the virtual columns of a key itself, for an
-   index-only read or a condition on the entries, the server's read set need not name their base columns: such a read takes all. */
+/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for
+   it stores whole rows; one that locks them needs those of the keys that it compares. Where the
+   engine computes the virtual columns of a key itself, for an index-only read or a condition on the
+   entries, the server's read set need not name their base columns: such a read takes all. */
 void ha_perdura::choose_columns()
 {
   const bool computes= (unlikely(keyread_enabled()) && m_keys->has_virtual(keyread)) ||
@@ -44,9 +45,10 @@ int ha_perdura::rnd_init(bool scan)
   return code == PERDURA_CODE_OK ? 0 : failed(code);
 }
 
-/* A replica's search has not found its row, which an earlier transaction that has not committed yet may bring. After those the
-   primary's order guarantees the row, so this waits for them and searches once more. If a transaction that waits here holds a lock
-   that an earlier one needs, the server kills it and applies it again. */
+/* A replica's search has not found its row, which an earlier transaction that has not committed yet
+   may bring. After those the primary's order guarantees the row, so this waits for them and
+   searches once more. If a transaction that waits here holds a lock that an earlier one needs, the
+   server kills it and applies it again. */
 int ha_perdura::search_again(uchar *record)
 {
   m_search= Search::LAST;
@@ -79,8 +81,9 @@ int ha_perdura::rnd_next(uchar *record)
   return unlikely(m_search == Search::FIRST) ? search_again(record) : HA_ERR_END_OF_FILE;
 }
 
-/* For CHECKSUM TABLE the server does not want the generated columns, also those that are stored, but sums up what the record has for them, and their
-   NULL bits. Those of the row would make the sum differ from that of other engines, which leave them as in a new record. */
+/* For CHECKSUM TABLE the server does not want the generated columns, also those that are stored,
+   but sums up what the record has for them, and their NULL bits. Those of the row would make the
+   sum differ from that of other engines, which leave them as in a new record. */
 void ha_perdura::leave_out_generated(uchar *record) const
 {
   for (Field **generated= table->vfield; *generated; generated++)
@@ -141,8 +144,9 @@ static bool look_at(const COND *condition, THD *thd, Held_warnings *warnings)
   return satisfied;
 }
 
-/* Whether the server is going to use the row: evaluates the server's condition before the row is locked. The server raises the
-   warnings when it evaluates the condition itself, except those that only a first evaluation raises (a constant converted once). */
+/* Whether the server is going to use the row: evaluates the server's condition before the row is
+   locked. The server raises the warnings when it evaluates the condition itself, except those that
+   only a first evaluation raises (a constant converted once). */
 bool ha_perdura::is_used(const uchar *record)
 {
   if (record != table->record[0])
@@ -159,9 +163,9 @@ bool ha_perdura::is_used(const uchar *record)
   return used;
 }
 
-/* Goes on from a read with outcome `code` to the next row for the server. It locks a row that the server is going to use, and
-   reads it again if it has changed. A row that changed after the transaction's snapshot is a conflict only if the server is going
-   to use it. */
+/* Goes on from a read with outcome `code` to the next row for the server. It locks a row that the
+   server is going to use, and reads it again if it has changed. A row that changed after the
+   transaction's snapshot is a conflict only if the server is going to use it. */
 int ha_perdura::next_to_lock(uchar *record, PerduraCode code)
 {
   for (;; code= perdura_scan_next(m_cursor, m_session, record))
@@ -181,7 +185,8 @@ int ha_perdura::next_to_lock(uchar *record, PerduraCode code)
   }
 }
 
-/* Whether the condition can be evaluated once more: with the same value, without any effect, and in little time. */
+/* Whether the condition can be evaluated once more: with the same value, without any effect, and in
+   little time. */
 static bool is_repeatable(COND *condition, LEX *lex)
 {
   if (condition->used_tables() & RAND_TABLE_BIT || condition->with_subquery() || condition->is_expensive() ||
@@ -193,7 +198,8 @@ static bool is_repeatable(COND *condition, LEX *lex)
   return true;
 }
 
-/* The server offers its condition on the rows of this table, and still checks it itself. It tells us which rows to lock. */
+/* The server offers its condition on the rows of this table, and still checks it itself. It tells
+   us which rows to lock. */
 const COND *ha_perdura::cond_push(const COND *condition)
 {
   const bool usable= m_locks && !m_semi_consistent && !table->vfield &&
@@ -242,7 +248,8 @@ int ha_perdura::cmp_ref(const uchar *left, const uchar *right)
   return first < second ? -1 : first > second;
 }
 
-/* The server does not say how the clone, which takes part in the same statement, is to lock. For a partition it may name the table. */
+/* The server does not say how the clone, which takes part in the same statement, is to lock. For a
+   partition it may name the table. */
 handler *ha_perdura::clone(const char *, MEM_ROOT *root)
 {
   handler *made= handler::clone(m_path.c_str(), root);
@@ -251,7 +258,8 @@ handler *ha_perdura::clone(const char *, MEM_ROOT *root)
   return made;
 }
 
-/* A HANDLER ... READ goes on from the row that the one before has read, and is a statement of its own. */
+/* A HANDLER ... READ goes on from the row that the one before has read, and is a statement of its
+   own. */
 void ha_perdura::init_table_handle_for_HANDLER()
 {
   m_columns_chosen= false;

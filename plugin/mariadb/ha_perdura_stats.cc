@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the optimizer is told: how many rows have the same key, found by samples, or lie in a range, and what reads cost. */
+/* What the optimizer is told: how many rows have the same key, found by samples, or lie in a range,
+   and what reads cost. */
 
 #include "ha_perdura.h"
 
@@ -23,12 +24,12 @@ using namespace perdura;
 
 static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
 
-/* Keys that are looked at in each index: so many that the mean over keys with one to seven rows each, as in TPC-H's lineitem, is off by
-   an eighth. */
+/* Keys that are looked at in each index: so many that the mean over keys with one to seven rows
+   each, as in TPC-H's lineitem, is off by an eighth. */
 constexpr uint SAMPLES= 32;
 
-/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes three searches for each sample and
-   column. */
+/* Samples the indexes if the table has grown or shrunk a lot since it was done last, which takes
+   three searches for each sample and column. */
 void ha_perdura::sample_indexes()
 {
   const ha_rows rows= std::max<ha_rows>(stats.records, 1);
@@ -39,7 +40,8 @@ void ha_perdura::sample_indexes()
     sample_index(index);
 }
 
-/* ANALYZE TABLE samples the indexes whether or not the table has grown, so that SHOW INDEX tells what it has found. */
+/* ANALYZE TABLE samples the indexes whether or not the table has grown, so that SHOW INDEX tells
+   what it has found. */
 int ha_perdura::analyze(THD *, HA_CHECK_OPT *)
 {
   m_sampled_rows= 0;
@@ -118,8 +120,9 @@ constexpr double SCANNED_ROW= 0.02, PAGE= 1, PAGE_BYTES= 16384, ENTRY= 0.05, ENT
 constexpr ha_rows FEW_GROUPS= 250000;
 constexpr double FEW_ROWS_SHARE= 0.02, ROW_BEYOND_FEW= 0.5, RANGE_ROW_BEYOND_FEW= 1.5;
 
-/* How many rows of a range an UPDATE or DELETE takes that goes in the order of the index and ends at its LIMIT. The server reckons with
-   the whole range when it chooses it, and would rather scan the table and sort. */
+/* How many rows of a range an UPDATE or DELETE takes that goes in the order of the index and ends
+   at its LIMIT. The server reckons with the whole range when it chooses it, and would rather scan
+   the table and sort. */
 static ha_rows rows_taken(const TABLE *table, uint index, ha_rows rows)
 {
   THD *thd= table->in_use;
@@ -142,10 +145,12 @@ static ha_rows rows_taken(const TABLE *table, uint index, ha_rows rows)
   return std::min<ha_rows>(rows, limit->val_uint());
 }
 
-/* The indexes through which a GROUP BY goes that they begin with, which needs no temporary table then. Rows ahead are asked for, and
-   those of an index in whose order they were inserted lie beside each other: the 6,000,000 rows of a lineitem with 1,500,000 orders
-   take 2 s so, through a temporary table 30 s, since it does not fit in memory. With 200,000 groups both take the same time; with
-   10,000 the temporary table takes less than half. An ORDER BY without LIMIT scans the table and sorts all the same. */
+/* The indexes through which a GROUP BY goes that they begin with, which needs no temporary table
+   then. Rows ahead are asked for, and those of an index in whose order they were inserted lie
+   beside each other: the 6,000,000 rows of a lineitem with 1,500,000 orders take 2 s so, through a
+   temporary table 30 s, since it does not fit in memory. With 200,000 groups both take the same
+   time; with 10,000 the temporary table takes less than half. An ORDER BY without LIMIT scans the
+   table and sorts all the same. */
 const key_map *ha_perdura::keys_to_use_for_scanning()
 {
   m_many_groups.clear_all();

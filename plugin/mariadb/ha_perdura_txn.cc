@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Sessions, statements, transactions, savepoints, two-phase commit with the binary log, and the locks of a statement. */
+/* Sessions, statements, transactions, savepoints, two-phase commit with the binary log, and the
+   locks of a statement. */
 
 #include "ha_perdura.h"
 
@@ -36,7 +37,8 @@ static void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 }
 
 extern "C" {
-/* A new statement clears an earlier kill from the session. This repeats the kill, so that a killed session begins no wait. */
+/* A new statement clears an earlier kill from the session. This repeats the kill, so that a killed
+   session begins no wait. */
 static void wait_begins(void *thd)
 {
   if (thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED)
@@ -49,15 +51,17 @@ static void wait_ends(void *thd)
   thd_wait_end(static_cast<THD *>(thd));
 }
 
-/* Workers of parallel replication commit in the primary's order. A thread of the server kills a later worker that holds what an
-   earlier one needs; the worker then applies its transaction again. */
+/* Workers of parallel replication commit in the primary's order. A thread of the server kills a
+   later worker that holds what an earlier one needs; the worker then applies its transaction
+   again. */
 static bool conflicts(void *waiter, void *holder)
 {
   THD *thd= static_cast<THD *>(waiter);
   return thd_need_wait_reports(thd) && thd_rpl_deadlock_check(thd, static_cast<THD *>(holder));
 }
 
-/* The server gives up if the mutex of the statement is taken; whoever kills that connection takes it too, but briefly. */
+/* The server gives up if the mutex of the statement is taken; whoever kills that connection takes
+   it too, but briefly. */
 static size_t copy_statement(void *thd, uint8_t *target, size_t bytes)
 {
   constexpr int TRIES= 50;
@@ -92,7 +96,8 @@ static int close_connection(handlerton *, THD *thd)
   PerduraSession *session= existing_session(thd);
   if (!session)
     return 0;
-  /* Put out of reach of kill_query first: the server calls that under the mutex that guards this pointer. */
+  /* Put out of reach of kill_query first: the server calls that under the mutex that guards this
+     pointer. */
   thd_set_ha_data(thd, hton, nullptr);
   perdura_session_end(session);
   return 0;
@@ -120,7 +125,8 @@ static PerduraLock lock_for(THD *thd, thr_lock_type type)
   return thd_sql_command(thd) == SQLCOM_SELECT ? PERDURA_LOCK_EXCLUSIVE : PERDURA_LOCK_WRITE;
 }
 
-/* Whether the transaction is one SELECT that neither locks rows nor calls what could change any: its snapshot is serializable. */
+/* Whether the transaction is one SELECT that neither locks rows nor calls what could change any:
+   its snapshot is serializable. */
 static bool is_single_read(THD *thd)
 {
   LEX *lex= thd->lex;
@@ -135,7 +141,8 @@ static bool is_single_read(THD *thd)
 
 static PerduraIsolation isolation_of(THD *thd)
 {
-  /* A replica's thread works on the newest rows at every isolation level: isolation was the primary's to keep. */
+  /* A replica's thread works on the newest rows at every isolation level: isolation was the
+     primary's to keep. */
   if (thd->rgi_slave)
     return PERDURA_ISOLATION_READ_COMMITTED;
   switch (thd_tx_isolation(thd)) {
@@ -168,7 +175,8 @@ static bool ends_transaction(THD *thd, bool all)
   return all || !in_transaction(thd);
 }
 
-/* Of a failed end of a transaction the server prints only the number, so this prints cause and remedy before it does. */
+/* Of a failed end of a transaction the server prints only the number, so this prints cause and
+   remedy before it does. */
 static int end_error(PerduraCode code, THD *thd)
 {
   if (likely(code == PERDURA_CODE_OK))
@@ -326,8 +334,8 @@ static int savepoint_rollback(handlerton *, THD *thd, void *kept)
   return handler_error(perdura_rollback_to_savepoint(session_of(thd), id), thd);
 }
 
-/* A transaction that has written keeps its row locks, and so must keep the metadata locks of their tables. One that has locked
-   tables as a whole must find them as they were. */
+/* A transaction that has written keeps its row locks, and so must keep the metadata locks of their
+   tables. One that has locked tables as a whole must find them as they were. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {
   return perdura_keeps_no_table(session_of(thd));
@@ -421,7 +429,8 @@ void ha_perdura::choose_row_locks()
   perdura_cursor_claims(m_cursor, m_semi_consistent || m_condition);
 }
 
-/* With `yes`, the server is going to call was_semi_consistent_read for each row that it has found to match. */
+/* With `yes`, the server is going to call was_semi_consistent_read for each row that it has found
+   to match. */
 void ha_perdura::try_semi_consistent_read(bool yes)
 {
   m_semi_consistent= yes;
@@ -429,9 +438,10 @@ void ha_perdura::try_semi_consistent_read(bool yes)
   choose_row_locks();
 }
 
-/* The row matches, and the server is going to change it. Locks it, which may wait. True if the server must read on before it does:
-   the next read gives the row out as it is now, locked, or returns the error of the lock. Of a row that it would leave as it is the
-   server says nothing more, so a row that was read from the snapshot is locked here. */
+/* The row matches, and the server is going to change it. Locks it, which may wait. True if the
+   server must read on before it does: the next read gives the row out as it is now, locked, or
+   returns the error of the lock. Of a row that it would leave as it is the server says nothing
+   more, so a row that was read from the snapshot is locked here. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)
@@ -442,7 +452,8 @@ bool ha_perdura::was_semi_consistent_read()
   return m_row_lock != PERDURA_CODE_OK;
 }
 
-/* The error of locking the row that was read last, which the next read returns; 0 if there is none. */
+/* The error of locking the row that was read last, which the next read returns; 0 if there is
+   none. */
 int ha_perdura::row_lock_error()
 {
   if (likely(m_row_lock == PERDURA_CODE_OK || m_row_lock == PERDURA_CODE_END))
@@ -452,7 +463,8 @@ int ha_perdura::row_lock_error()
   return failed(code);
 }
 
-/* The server ends its reading without another read, for it knew how many rows there were: the error of a row lock is due. */
+/* The server ends its reading without another read, for it knew how many rows there were: the error
+   of a row lock is due. */
 void ha_perdura::report_row_lock_error()
 {
   if (const int error= row_lock_error())

@@ -13,14 +13,16 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS, PERDURA_SPACE and PERDURA_INDEXES. Each is a plugin of its own in the
-   server's eyes. The crates make the rows; here are the columns, in the order of the values that come. */
+/* The information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS, PERDURA_SPACE and
+   PERDURA_INDEXES. Each is a plugin of its own in the server's eyes. The crates make the rows; here
+   are the columns, in the order of the values that come. */
 
 #include "perdura_plugin.h"
 
 namespace perdura {
 
-/* As long as the crates make a statement and a user's name, and as the server makes names of tables in files. */
+/* As long as the crates make a statement and a user's name, and as the server makes names of tables
+   in files. */
 static constexpr uint STATEMENT_CHARACTERS= 1024, USER_CHARACTERS= 256, TABLE_CHARACTERS= 655;
 static constexpr uint ROW_CHARACTERS= 18, WORD_CHARACTERS= 16;
 

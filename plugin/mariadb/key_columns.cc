@@ -13,11 +13,13 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Takes the columns of a row out of its key, for reads that need no others. A key comes from a file of the pool, so its lengths are
-   checked against those of the columns, and the month of a DATE against 12.
+/* Takes the columns of a row out of its key, for reads that need no others. A key comes from a file
+   of the pool, so its lengths are checked against those of the columns, and the month of a DATE
+   against 12.
 
-   Weights of collations do not tell the text, except those that are its bytes; and not even those tell the trailing spaces that a
-   collation pads. A column of a fixed length is filled with spaces, so there it is known how many there are. */
+   Weights of collations do not tell the text, except those that are its bytes; and not even those
+   tell the trailing spaces that a collation pads. A column of a fixed length is filled with spaces,
+   so there it is known how many there are. */
 
 #include "key_images.h"
 
@@ -67,7 +69,8 @@ Way_back way_back(const Field *field, const KEY_PART_INFO &info)
 
 namespace {
 
-/* The bytes of a key, turned around where the column descends. Beyond the end there is nothing, and that is noted. */
+/* The bytes of a key, turned around where the column descends. Beyond the end there is nothing, and
+   that is noted. */
 class Key_reader
 {
 public:
@@ -105,7 +108,8 @@ private:
 
 } // namespace
 
-/* Reads a text up to its end, which is a mark behind a byte that other marks follow too. SIZE_MAX if it is longer than its room. */
+/* Reads a text up to its end, which is a mark behind a byte that other marks follow too. SIZE_MAX
+   if it is longer than its room. */
 static size_t text_of(Key_reader *key, uchar marked, uchar end, uchar *target, size_t room)
 {
   for (size_t length= 0;;)
@@ -148,8 +152,8 @@ static bool is_zero(const uchar *image, size_t bytes)
   return image[0] == 128;
 }
 
-/* Whether a date, highest byte first, has a valid month (0 to 12): the server indexes an array of month names by it. All images of the
-   other types are valid. */
+/* Whether a date, highest byte first, has a valid month (0 to 12): the server indexes an array of
+   month names by it. All images of the other types are valid. */
 static bool has_valid_month(const uchar *image)
 {
   constexpr uint MONTHS= 12, MONTH_MASK= 15, DAY_WIDTH= 5;

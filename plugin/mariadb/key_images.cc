@@ -95,7 +95,8 @@ void Key_images::add_index(TABLE *table, const KEY &key)
     room+= HASH_BYTES;
   }
   index.room= std::min(room, static_cast<size_t>(PERDURA_KEY_BYTES_MAX)) + SORT_SLACK;
-  /* The server compares the rows with the same hash that it sees, and the engine has the digest for those that it does not see. */
+  /* The server compares the rows with the same hash that it sees, and the engine has the digest for
+     those that it does not see. */
   const bool unique= (key.flags & HA_NOSAME) || is_hash;
   index.may_repeat= !unique;
   m_definitions.push_back({unique, static_cast<uint16_t>(is_fixed ? room : 0)});

@@ -13,17 +13,19 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Keys: what the engine stores of a row in each index. The engine compares keys byte by byte, so a key is made of images of the
-   columns that compare as the columns do, one after the other.
+/* Keys: what the engine stores of a row in each index. The engine compares keys byte by byte, so a
+   key is made of images of the columns that compare as the columns do, one after the other.
 
-   A column that can be NULL begins with a byte: 0 for NULL, which has nothing more, or 1. Columns of a fixed length have images of a
-   fixed length: integers with the highest byte first and the sign turned around, others as the server sorts them. Texts and binary
-   strings of a varying length are encoded as collation_key.h says. The bytes of a descending column are turned around. No image of a
-   column begins another one, so rows with the same first columns are neighbours.
+   A column that can be NULL begins with a byte: 0 for NULL, which has nothing more, or 1. Columns
+   of a fixed length have images of a fixed length: integers with the highest byte first and the
+   sign turned around, others as the server sorts them. Texts and binary strings of a varying length
+   are encoded as collation_key.h says. The bytes of a descending column are turned around. No image
+   of a column begins another one, so rows with the same first columns are neighbours.
 
-   Of a unique key that is too long the server indexes a hash, and different rows often have the same one: it is a sum over the bytes.
-   So behind the image of that hash comes one of 16 bytes that the plugin makes of the columns, by their collations. Rows with both in
-   common have the same columns, as far as 128 bits tell. */
+   Of a unique key that is too long the server indexes a hash, and different rows often have the
+   same one: it is a sum over the bytes. So behind the image of that hash comes one of 16 bytes that
+   the plugin makes of the columns, by their collations. Rows with both in common have the same
+   columns, as far as 128 bits tell. */
 
 #ifndef PERDURA_KEY_IMAGES_H
 #define PERDURA_KEY_IMAGES_H
@@ -35,8 +37,9 @@
 
 namespace perdura {
 
-/* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED order, numbers with the sign turned
-   back, a DATE likewise after a check of its month, ESCAPED as collation_key.h says, or PADDED likewise. */
+/* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED
+   order, numbers with the sign turned back, a DATE likewise after a check of its month, ESCAPED as
+   collation_key.h says, or PADDED likewise. */
 enum class Way_back : uchar { NONE, SAME, REVERSED, DATE, FLOAT, DOUBLE, ESCAPED, PADDED };
 
 /* The way back for a part of an index. It holds for fields of an open table and of its share. */
@@ -79,7 +82,8 @@ public:
   enum class Slot { FIRST, SECOND };
   /* The key of a record. False if it is too long. */
   bool make(uint index, const uchar *record, Slot slot, PerduraKey *key);
-  /* The beginning of keys that a key of the server asks for. `whole` is set to whether it is a whole key that does not repeat. */
+  /* The beginning of keys that a key of the server asks for. `whole` is set to whether it is a
+     whole key that does not repeat. */
   PerduraKey search(uint index, const uchar *tuple, key_part_map parts, Slot slot, bool *whole);
   /* Where the image of a column ends in a key, of which the columns before end at `at`. */
   size_t part_end(uint index, uint part, const uchar *key, size_t length, size_t at) const;
@@ -92,7 +96,8 @@ public:
   Parts restorable(uint index) const { return m_indexes[index].restorable; }
   /* The parts whose columns are in `columns`. */
   Parts parts_of(uint index, const MY_BITMAP *columns) const;
-  /* What a key tells of columns: all of them; not the bytes of each; or it is no key of the index. */
+  /* What a key tells of columns: all of them; not the bytes of each; or it is no key of the
+     index. */
   enum class Told { ALL, NOT_ALL, DAMAGED };
   /* Fills in the columns of `parts`, which are restorable, from a key. */
   Told restore(uint index, Parts parts, const uchar *key, size_t length, uchar *record) const;

@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the plugin's files share: the pool, sessions, errors, settings. The plugin translates the server's calls into calls of
-   perdura_server.h; logic that can live in the crates lives there. */
+/* What the plugin's files share: the pool, sessions, errors, settings. The plugin translates the
+   server's calls into calls of perdura_server.h; logic that can live in the crates lives there. */
 
 #ifndef PERDURA_PLUGIN_H
 #define PERDURA_PLUGIN_H
@@ -32,8 +32,8 @@ extern handlerton *hton;
 
 /* The connection's session, begun if it has none. Null if that fails. */
 PerduraSession *session_of(THD *thd);
-/* Begins a statement in the connection's session, and registers the engine with the connection's transaction. Returns a handler
-   error. */
+/* Begins a statement in the connection's session, and registers the engine with the connection's
+   transaction. Returns a handler error. */
 int begin_statement(THD *thd, PerduraSession **session);
 /* Whether the thread is a replica's and applies row events, as opposed to statements. */
 bool applies_row_events(THD *thd);
@@ -47,7 +47,8 @@ void set_discovery_calls(handlerton *target);
 
 /* -- errors (errors.cc) */
 
-/* The handler error for a failed call. Marks the transaction for rollback if the failure demands that. */
+/* The handler error for a failed call. Marks the transaction for rollback if the failure demands
+   that. */
 int handler_error(PerduraCode code, THD *thd);
 /* The same for calls on a table by its name: NOT_FOUND then means the table. */
 int table_error(PerduraCode code);
@@ -62,19 +63,21 @@ constexpr size_t MESSAGE_BYTES= 512;
 extern st_mysql_sys_var *system_variables[];
 extern st_mysql_show_var status_variables[];
 
-/* The options to open the pool with; `directory` lives as long as the settings. False, with an error in the log, if the settings do
-   not tell which of two pools to open. */
+/* The options to open the pool with; `directory` lives as long as the settings. False, with an
+   error in the log, if the settings do not tell which of two pools to open. */
 bool options(PerduraOptions *chosen);
 /* Releases the pool when BACKUP STAGE ends, or the connection that was in it ends. */
 void end_backup();
-/* Hides the pool's directory from the server if it lies among the databases, so that it is not taken for one. */
+/* Hides the pool's directory from the server if it lies among the databases, so that it is not
+   taken for one. */
 void hide_directory();
-/* Hides the default directory, also while the pool lies elsewhere or cannot be opened: else each search for databases complains of it in
-   the error log. */
+/* Hides the default directory, also while the pool lies elsewhere or cannot be opened: else each
+   search for databases complains of it in the error log. */
 void hide_default_directory();
 /* How long the connection waits for a lock, in milliseconds. */
 ulonglong lock_wait_ms(THD *thd);
-/* Whether the connection's transactions at REPEATABLE READ are bound to their snapshot when they change or lock rows. */
+/* Whether the connection's transactions at REPEATABLE READ are bound to their snapshot when they
+   change or lock rows. */
 bool snapshot_isolation(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);

@@ -13,7 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The server's headers, in the order that they need, and everything that depends on the server's version. */
+/* The server's headers, in the order that they need, and everything that depends on the server's
+   version. */
 
 #ifndef PERDURA_MARIADB_SERVER_H
 #define PERDURA_MARIADB_SERVER_H
@@ -46,17 +47,20 @@
 #error "Perdura is written against MariaDB 10.6 to 10.11"
 #endif
 
-/* The default of innodb_snapshot_isolation in this server, which perdura_snapshot_isolation follows. */
+/* The default of innodb_snapshot_isolation in this server, which perdura_snapshot_isolation
+   follows. */
 constexpr bool SNAPSHOT_ISOLATION_DEFAULT= MYSQL_VERSION_ID >= 110602;
 
-/* Parallel replication and the binary log want to know who waits for whom. The server exports these without a header. The second
-   returns whether the server will kill the holder, which applies its transaction again after the waiter's. */
+/* Parallel replication and the binary log want to know who waits for whom. The server exports these
+   without a header. The second returns whether the server will kill the holder, which applies its
+   transaction again after the waiter's. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 
-/* Outcomes of deciding a distributed transaction, as X/Open numbers them; the server has no header for them. */
+/* Outcomes of deciding a distributed transaction, as X/Open numbers them; the server has no header
+   for them. */
 constexpr int XA_OK= 0;
 constexpr int XAER_RMERR= -3;
 constexpr int XAER_NOTA= -4;

@@ -34,8 +34,8 @@ static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
 
-/* The pool's directory unless perdura_dir is set: in the server's data directory, and made if missing. No database can have that
-   name. */
+/* The pool's directory unless perdura_dir is set: in the server's data directory, and made if
+   missing. No database can have that name. */
 static char default_directory[]= "./#perdura";
 /* Its directory in the first builds. A pool that lies there is still used. */
 static char former_directory[]= "./perdura";
@@ -57,11 +57,13 @@ static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void 
     perdura_set_prefault(pool, prefault);
 }
 
-/* How long a hold waits for running statements, and after how much of that it looks whether its connection was killed, in milliseconds. */
+/* How long a hold waits for running statements, and after how much of that it looks whether its
+   connection was killed, in milliseconds. */
 static constexpr ulonglong HOLD_TIMEOUT_MS= 10000, HOLD_LOOK_MS= 20;
 
-/* The hold that the connection in BACKUP STAGE BLOCK_COMMIT has asked for last, or the one that was there before; 0 before the first. The
-   server lets one connection at a time into a backup, and that one alone writes it. It may have been released meanwhile. */
+/* The hold that the connection in BACKUP STAGE BLOCK_COMMIT has asked for last, or the one that was
+   there before; 0 before the first. The server lets one connection at a time into a backup, and
+   that one alone writes it. It may have been released meanwhile. */
 static std::atomic<uint64_t> backup_hold;
 
 /* Tells why the pool cannot be held: whether it is worth another try, as its number says. */
@@ -112,7 +114,8 @@ static bool begin_hold(THD *thd)
   return false;
 }
 
-/* The check of SET GLOBAL perdura_hold does the work: there it may wait and fail, for the server holds no lock on variables. */
+/* The check of SET GLOBAL perdura_hold does the work: there it may wait and fail, for the server
+   holds no lock on variables. */
 static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *value)
 {
   longlong wanted= 0;
@@ -143,8 +146,9 @@ static int set_hold(THD *thd, st_mysql_sys_var *, void *target, st_mysql_value *
   return 1;
 }
 
-/* SET GLOBAL perdura_hold=DEFAULT comes here without a check, from any connection: it ends whatever hold there is. After a check that is
-   done, and what counts is what has become of the hold since. */
+/* SET GLOBAL perdura_hold=DEFAULT comes here without a check, from any connection: it ends whatever
+   hold there is. After a check that is done, and what counts is what has become of the hold
+   since. */
 static void update_hold(THD *thd, st_mysql_sys_var *, void *target, const void *value)
 {
   const uint64_t present= pool ? perdura_present_hold(pool) : 0;
@@ -242,7 +246,8 @@ static bool has_pool(const char *place)
   return false;
 }
 
-/* Without perdura_dir a pool in the former directory counts, so that no empty one is made beside it. */
+/* Without perdura_dir a pool in the former directory counts, so that no empty one is made beside
+   it. */
 static bool find_directory()
 {
   if (strcmp(directory, default_directory) || !has_pool(former_directory))

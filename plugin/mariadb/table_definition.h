@@ -24,7 +24,8 @@
 
 namespace perdura {
 
-/* A table's definition for the crates: where its columns lie in a record. Its fields must be bound to record[0]. */
+/* A table's definition for the crates: where its columns lie in a record. Its fields must be bound
+   to record[0]. */
 class Table_definition
 {
 public:
@@ -79,9 +80,10 @@ private:
     return found;
   }
 
-  /* Whether a column is a CHAR that mostly ends in padding: its record has room for the longest characters of the character set, and
-     one-byte spaces fill the rest. CHAR(1) would save two bytes at most. In single-byte character sets the text mostly fills the column
-     (codes, hashes), and fixed columns are copied faster. */
+  /* Whether a column is a CHAR that mostly ends in padding: its record has room for the longest
+     characters of the character set, and one-byte spaces fill the rest. CHAR(1) would save two
+     bytes at most. In single-byte character sets the text mostly fills the column (codes, hashes),
+     and fixed columns are copied faster. */
   static bool is_padded(const Field *field)
   {
     const CHARSET_INFO *collation= field->charset();

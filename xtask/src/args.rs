@@ -1,5 +1,5 @@
-//! The command line: positional words, `--flag`s and `--option VALUE` pairs. Commands take each by name; a word that nobody takes is
-//! an error.
+//! The command line: positional words, `--flag`s and `--option VALUE` pairs. Commands take each by
+//! name; a word that nobody takes is an error.
 
 use std::str::FromStr;
 

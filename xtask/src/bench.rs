@@ -1,8 +1,9 @@
 //! Benchmarks: Perdura beside its peers in the same run.
 //!
-//! A round runs every system once, in an order that rotates from round to round. Only ratios within one run mean anything on a busy
-//! machine, so ratios are taken within each round and their median is judged. A report names the machine and the medium found. It is
-//! printed and, with `--json`, written as data.
+//! A round runs every system once, in an order that rotates from round to round. Only ratios within
+//! one run mean anything on a busy machine, so ratios are taken within each round and their median
+//! is judged. A report names the machine and the medium found. It is printed and, with `--json`,
+//! written as data.
 
 mod commit;
 mod decision;

@@ -16,7 +16,8 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The same where a statement may take long.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may read.
+/// Opens a session as root in database `test`. LOAD DATA LOCAL may read any file this process may
+/// read.
 pub fn connect(socket: &Path) -> mysql::Result<Conn> {
     connect_counting(socket, Arc::default())
 }
@@ -26,7 +27,8 @@ pub fn connect_patient(socket: &Path) -> mysql::Result<Conn> {
     Conn::new(options(socket).read_timeout(Some(PATIENCE)))
 }
 
-/// As [`connect`], for a session that runs up to `statements` different prepared statements: all of them stay prepared.
+/// As [`connect`], for a session that runs up to `statements` different prepared statements: all of
+/// them stay prepared.
 pub fn connect_preparing(socket: &Path, statements: usize) -> mysql::Result<Conn> {
     Conn::new(options(socket).stmt_cache_size(statements))
 }

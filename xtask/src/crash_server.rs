@@ -1,11 +1,14 @@
-//! Process-crash test: the real mariadbd, 8 clients with mixed load and DDL, kill -9 at random moments.
+//! Process-crash test: the real mariadbd, 8 clients with mixed load and DDL, kill -9 at random
+//! moments.
 //!
-//! The hazard: a crash of the server process loses an acknowledged transaction, leaves half a transaction, or makes server and engine
-//! disagree about a table definition. Clients have rows of their own and change and delete each other's (contest.rs). The oracle lives
-//! here, outside the server. Half of the clients' own tables and all shared ones have keys: columns of keys change, inserts of a key that
-//! is there must be refused, no value of AUTO_INCREMENT may come twice, and after each restart every index must lead to the rows that
-//! a scan finds. Half of the rounds run without binary log (with XA transactions), half with it. Each half has its own
-//! server and pool, which live through all its rounds.
+//! The hazard: a crash of the server process loses an acknowledged transaction, leaves half a
+//! transaction, or makes server and engine disagree about a table definition. Clients have rows of
+//! their own and change and delete each other's (contest.rs). The oracle lives here, outside the
+//! server. Half of the clients' own tables and all shared ones have keys: columns of keys change,
+//! inserts of a key that is there must be refused, no value of AUTO_INCREMENT may come twice, and
+//! after each restart every index must lead to the rows that a scan finds. Half of the rounds run
+//! without binary log (with XA transactions), half with it. Each half has its own server and pool,
+//! which live through all its rounds.
 
 mod check;
 mod contest;
@@ -32,7 +35,8 @@ struct Plan {
     rounds: u32,
 }
 
-/// `crash-server [--seed N] [--rounds N] [--engine NAME]`. A run with another engine tests the test itself.
+/// `crash-server [--seed N] [--rounds N] [--engine NAME]`. A run with another engine tests the test
+/// itself.
 pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan {
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
@@ -140,7 +144,8 @@ fn create_tables(server: &Server, engine: &str) -> Result<()> {
     client::execute(&mut connection, &statements)
 }
 
-/// Lets all clients work for `lifetime`, then kills the server. Returns what went wrong before the kill.
+/// Lets all clients work for `lifetime`, then kills the server. Returns what went wrong before the
+/// kill.
 fn load_and_kill(server: &mut Server, workers: &mut [Worker], lifetime: Duration, xa: bool) -> Result<Vec<String>> {
     let killed = AtomicBool::new(false);
     let socket = server.socket();

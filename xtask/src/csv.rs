@@ -1,6 +1,8 @@
-//! The paper's workload as CSV files: one seeded file for each loader, generated once and kept under build/data.
+//! The paper's workload as CSV files: one seeded file for each loader, generated once and kept
+//! under build/data.
 //!
-//! Table `(id bigint, a int, b varchar(32), c varchar(32), d datetime)`, no index, about 64 bytes a row.
+//! Table `(id bigint, a int, b varchar(32), c varchar(32), d datetime)`, no index, about 64 bytes a
+//! row.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

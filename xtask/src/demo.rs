@@ -1,7 +1,8 @@
-//! `cargo xtask demo`: real data and the paper's load in ENGINE=Perdura, beside BLACKHOLE, MEMORY and InnoDB, through a
-//! rolled-back transaction and a kill -9 in the middle of a load.
+//! `cargo xtask demo`: real data and the paper's load in ENGINE=Perdura, beside BLACKHOLE, MEMORY
+//! and InnoDB, through a rolled-back transaction and a kill -9 in the middle of a load.
 //!
-//! The demo checks what it shows: it fails if results differ from InnoDB's, or the rows from the committed ones.
+//! The demo checks what it shows: it fails if results differ from InnoDB's, or the rows from the
+//! committed ones.
 
 mod crash;
 mod flights;

@@ -1,8 +1,9 @@
 //! Django's own test suite on a server with every table in one engine: once InnoDB, once Perdura.
 //!
-//! The suite and its driver come from PyPI in the versions of tests/django/requirements.txt, into build/django. Both engines run without
-//! foreign keys, which Perdura refuses: the backend in tests/django says so to Django. A test counts as failed if it fails with
-//! Perdura and not with InnoDB.
+//! The suite and its driver come from PyPI in the versions of tests/django/requirements.txt, into
+//! build/django. Both engines run without foreign keys, which Perdura refuses: the backend in
+//! tests/django says so to Django. A test counts as failed if it fails with Perdura and not with
+//! InnoDB.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -105,7 +106,8 @@ fn requirements() -> PathBuf {
     paths::top().join("tests/django/requirements.txt")
 }
 
-/// Makes build/django: a virtual environment with the driver, and the suite beside it. Does nothing if both are there in the versions wanted.
+/// Makes build/django: a virtual environment with the driver, and the suite beside it. Does nothing
+/// if both are there in the versions wanted.
 fn fetch() -> Result<PathBuf> {
     let home = paths::build().join("django");
     let wanted = std::fs::read_to_string(requirements()).context("tests/django/requirements.txt")?;
@@ -138,7 +140,8 @@ fn suite(home: &std::path::Path, engine: &str, labels: &[String]) -> Result<Foun
         format!("--enforce-storage-engine={engine}"),
         format!("--default-storage-engine={engine}"),
         "--character-set-server=utf8mb4".to_owned(),
-        // Without NO_ENGINE_SUBSTITUTION, with which another engine in CREATE TABLE would be an error.
+        // Without NO_ENGINE_SUBSTITUTION, with which another engine in CREATE TABLE would be an
+        // error.
         "--sql-mode=STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER".to_owned(),
     ];
     let mut server = Server::start_new(Options { perdura: true, extra, ..Options::default() })?;
@@ -171,7 +174,8 @@ fn end_of(text: &str) -> String {
     format!("the suite did not come to its end:\n{}", lines[lines.len().saturating_sub(20)..].join("\n"))
 }
 
-/// The tests that failed, as the suite heads its reports: `FAIL: test_name (module.Class.test_name)`.
+/// The tests that failed, as the suite heads its reports:
+/// `FAIL: test_name (module.Class.test_name)`.
 fn failures(text: &str) -> BTreeSet<String> {
     let head = |line: &str| line.strip_prefix("FAIL: ").or_else(|| line.strip_prefix("ERROR: ")).map(str::to_owned);
     text.lines().filter_map(head).collect()

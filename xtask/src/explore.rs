@@ -1,12 +1,15 @@
-//! Runs the crash explorer, which lets the real recovery open every kind of image that a power loss may legally leave.
+//! Runs the crash explorer, which lets the real recovery open every kind of image that a power loss
+//! may legally leave.
 //!
-//! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the engine and the maps.
+//! The explorer is a crate of its own, perdura-crash, so that this tooling builds without the
+//! engine and the maps.
 
 use anyhow::Result;
 
 use crate::process;
 
-/// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME] [--no-mutations] [--plant N] [--costs]`,
+/// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map]
+/// [--scenario NAME] [--no-mutations] [--plant N] [--costs]`,
 /// passed on unchanged.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();

@@ -1,10 +1,12 @@
-//! What the tests of crashes and of replication check of keys: what a table holds by scan is what each of its indexes leads to, and CHECK TABLE finds nothing.
+//! What the tests of crashes and of replication check of keys: what a table holds by scan is what
+//! each of its indexes leads to, and CHECK TABLE finds nothing.
 
 use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-/// An index as the server describes it: its name, its columns in order for ORDER BY, and whether a column counts in part only.
+/// An index as the server describes it: its name, its columns in order for ORDER BY, and whether a
+/// column counts in part only.
 struct Index {
     table: String,
     name: String,
@@ -13,7 +15,8 @@ struct Index {
     first: String,
 }
 
-/// Compares all indexes of all tables with scans, and checks the tables. Returns one line for each fault.
+/// Compares all indexes of all tables with scans, and checks the tables. Returns one line for each
+/// fault.
 pub fn check(connection: &mut Conn) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     let indexes = indexes(connection)?;
@@ -24,7 +27,8 @@ pub fn check(connection: &mut Conn) -> Result<Vec<String>> {
             faults.extend(check_table(connection, &table)?);
             scanned = Some((table.clone(), rows));
         }
-        // The beginning of a column does not give its order; all that is not less than nothing is all.
+        // The beginning of a column does not give its order; all that is not less than nothing is
+        // all.
         let way = if is_partial { format!("WHERE {first} >= ''") } else { format!("ORDER BY {order}") };
         let found = rows(connection, &format!("SELECT * FROM {table} FORCE INDEX ({name}) {way}"))?;
         let Some((_, expected)) = &scanned else { continue };

@@ -1,5 +1,5 @@
-//! `cargo xtask key-damage`: reads columns back from damaged keys, under the sanitizers and without a server
-//! (plugin/mariadb/fuzz/key_damage.cc).
+//! `cargo xtask key-damage`: reads columns back from damaged keys, under the sanitizers and without
+//! a server (plugin/mariadb/fuzz/key_damage.cc).
 
 use std::process::Command;
 

@@ -1,7 +1,8 @@
-//! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and the demo.
+//! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and
+//! the demo.
 //!
-//! A command does all it needs by itself: it builds the plugin, starts a private server and removes it again. Only `make setup`, which
-//! unpacks the server, must have run before.
+//! A command does all it needs by itself: it builds the plugin, starts a private server and removes
+//! it again. Only `make setup`, which unpacks the server, must have run before.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,8 @@
-//! Installs the unpacked mariadbd into a directory and builds its command line, for the servers of tests and a user's own.
+//! Installs the unpacked mariadbd into a directory and builds its command line, for the servers of
+//! tests and a user's own.
 //!
-//! Nothing of the machine's own server or configuration is read: callers pass `--no-defaults` or their own file first.
+//! Nothing of the machine's own server or configuration is read: callers pass `--no-defaults` or
+//! their own file first.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +28,8 @@ pub fn install(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds the paths of the data, the temporary files and the error log in `directory`, and of the socket.
+/// Adds the paths of the data, the temporary files and the error log in `directory`, and of the
+/// socket.
 pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Result<()> {
     let at = |name: &str| directory.join(name).display().to_string();
     command.arg(format!("--basedir={}", paths::mariadb()?.display()));

@@ -1,7 +1,8 @@
 //! The server's own test driver, mysql-test-run, over the suites of tests/mysql-test.
 //!
-//! The driver looks for a plugin's suites under its own plugin/NAME, so ours are linked there. A directory with the name of one of the
-//! driver's own suites (storage_engine) overlays that suite for this engine.
+//! The driver looks for a plugin's suites under its own plugin/NAME, so ours are linked there. A
+//! directory with the name of one of the driver's own suites (storage_engine) overlays that suite
+//! for this engine.
 
 mod enforce;
 mod suites;
@@ -14,7 +15,8 @@ use anyhow::{Context, Result, ensure};
 use crate::{paths, plugin, server};
 use suites::Suites;
 
-/// Runs all suites, or the tests named, or with `--enforce` suites of the server in both engines, and closes with `N passed, N failed`.
+/// Runs all suites, or the tests named, or with `--enforce` suites of the server in both engines,
+/// and closes with `N passed, N failed`.
 pub fn run(tests: &[String]) -> Result<()> {
     plugin::build()?;
     if let [first, names @ ..] = tests

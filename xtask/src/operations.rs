@@ -1,8 +1,9 @@
-//! Tests what a user relies on: `make server`, the page of every variable and counter, the backup of a server under load, and the
-//! package installed by its own README.
+//! Tests what a user relies on: `make server`, the page of every variable and counter, the backup
+//! of a server under load, and the package installed by its own README.
 //!
-//! The hazards: a command or a step that does not work as written; a variable without documentation; a backup that claims to be
-//! complete and holds half a transfer, or nothing; a server that starts without its tables, or is updated and does not say that they are missing.
+//! The hazards: a command or a step that does not work as written; a variable without
+//! documentation; a backup that claims to be complete and holds half a transfer, or nothing; a
+//! server that starts without its tables, or is updated and does not say that they are missing.
 
 mod backup;
 mod machine;
@@ -36,7 +37,8 @@ pub fn run(mut args: Args) -> Result<()> {
     steps::run("operations", &steps).with_context(|| format!("run again with --seed {seed}"))
 }
 
-/// Checks that the page has a line for every system variable, with its default, and for every counter, and none besides.
+/// Checks that the page has a line for every system variable, with its default, and for every
+/// counter, and none besides.
 fn page() -> Result<()> {
     let server = Server::start_new(Options { perdura: true, ..Options::default() })?;
     let mut connection = server.connect()?;

@@ -1,6 +1,8 @@
-//! Makes the tarball that a user installs: the plugin, the command, a configuration to start from, the installation steps, the pages
-//! for operators, the licences; and what keeps the engine through updates of the server: the plugin's source with the crates as a library, a script that
-//! builds a plugin for another version and has each server load its own, a drop-in for systemd, a hook for apt.
+//! Makes the tarball that a user installs: the plugin, the command, a configuration to start from,
+//! the installation steps, the pages for operators, the licences; and what keeps the engine through
+//! updates of the server: the plugin's source with the crates as a library, a script that builds a
+//! plugin for another version and has each server load its own, a drop-in for systemd, a hook for
+//! apt.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

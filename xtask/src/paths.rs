@@ -1,7 +1,7 @@
 //! Paths: the checkout, what `make setup` unpacked, and the directory of pools and test servers.
 //!
-//! The checkout is found when the program runs, never remembered from the build: a checkout is copied with its `target`, and cargo takes the
-//! programs in the copy for fresh.
+//! The checkout is found when the program runs, never remembered from the build: a checkout is
+//! copied with its `target`, and cargo takes the programs in the copy for fresh.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -27,7 +27,8 @@ pub fn top() -> &'static Path {
     find_top().unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// The checkout around the first of the directories that is in one. A program below `shared_target` may be of any checkout.
+/// The checkout around the first of the directories that is in one. A program below `shared_target`
+/// may be of any checkout.
 fn checkout_of(start: &[PathBuf], program: &Path, shared_target: Option<&Path>) -> Result<PathBuf> {
     let mut found = start.iter().filter_map(|directory| checkout_around(directory));
     let top = found.next().with_context(|| {

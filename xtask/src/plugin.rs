@@ -16,8 +16,9 @@ pub const LIBRARY: &str = "ha_perdura";
 /// File name of the library of the transactional engine that stores nothing (bench/null_engine).
 pub const NULL_LIBRARY: &str = "ha_bench_null";
 
-/// Builds the plugin with the unpacked server's headers and links it into that server's plugin directory. Concurrent steps of
-/// `cargo xtask test` call this at any time: one builds while the others wait, and the link is never missing.
+/// Builds the plugin with the unpacked server's headers and links it into that server's plugin
+/// directory. Concurrent steps of `cargo xtask test` call this at any time: one builds while the
+/// others wait, and the link is never missing.
 pub fn build() -> Result<()> {
     make("plugin/mariadb", LIBRARY)
 }
@@ -49,7 +50,8 @@ fn claim() -> Result<(PathBuf, File)> {
     Ok((directory, lock))
 }
 
-/// Runs make in `source`, which builds `library` in build/plugin, and links that into the server's plugin directory.
+/// Runs make in `source`, which builds `library` in build/plugin, and links that into the server's
+/// plugin directory.
 fn make(source: &str, library: &str) -> Result<()> {
     let plugins = paths::server_plugins()?;
     let (directory, _lock) = claim()?;

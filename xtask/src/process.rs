@@ -16,7 +16,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns its standard output. Fails, showing all that it has printed, unless it exits with 0.
+/// Runs a command and returns its standard output. Fails, showing all that it has printed, unless
+/// it exits with 0.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command.output().with_context(|| format!("cannot run {shown}"))?;
@@ -25,7 +26,8 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{shown}: output is not UTF-8"))
 }
 
-/// Waits for a program to end. One that takes longer than `most` is ended by a signal, with all that it has started; it has no status.
+/// Waits for a program to end. One that takes longer than `most` is ended by a signal, with all
+/// that it has started; it has no status.
 pub fn wait_at_most(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     const LOOK: Duration = Duration::from_millis(100);
     let begun = Instant::now();
@@ -98,7 +100,8 @@ pub fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Bytes that were written to the disk that a directory lies on, by whomever. Its file system's own are among them.
+/// Bytes that were written to the disk that a directory lies on, by whomever. Its file system's own
+/// are among them.
 pub fn disk_bytes(directory: &Path) -> Result<u64> {
     const SECTOR_BYTES: u64 = 512;
     let device = std::fs::metadata(directory).with_context(|| directory.display().to_string())?.dev();
@@ -108,7 +111,8 @@ pub fn disk_bytes(directory: &Path) -> Result<u64> {
     Ok(sectors.with_context(|| format!("{path} does not say what was written"))? * SECTOR_BYTES)
 }
 
-/// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's clock (10 ms).
+/// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's
+/// clock (10 ms).
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -136,7 +140,8 @@ pub fn machine() -> String {
     format!("{model}, {cpus} CPUs, {} GiB, Linux {}", memory_kib.div_ceil(1 << 20), kernel.trim())
 }
 
-/// Type and options of the file system that holds `path`, from /proc/mounts. The longest matching mount point counts.
+/// Type and options of the file system that holds `path`, from /proc/mounts. The longest matching
+/// mount point counts.
 pub fn mount(path: &Path) -> Option<(String, String)> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
@@ -148,7 +153,8 @@ pub fn mount(path: &Path) -> Option<(String, String)> {
     found.max_by_key(|(length, ..)| *length).map(|(_, kind, options)| (kind, options))
 }
 
-/// Whether `path` lies on a file system mounted with DAX. Decides only whether to ask for emulation.
+/// Whether `path` lies on a file system mounted with DAX. Decides only whether to ask for
+/// emulation.
 pub fn is_dax(path: &Path) -> bool {
     mount(path).is_some_and(|(_, options)| options.split(',').any(|option| option == "dax" || option == "dax=always"))
 }

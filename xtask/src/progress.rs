@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(100);
 const BAR: usize = 30;
 
-/// Runs `work` and shows how much of `total_bytes` it has counted so far. Returns its result and its duration.
+/// Runs `work` and shows how much of `total_bytes` it has counted so far. Returns its result and
+/// its duration.
 pub fn during<T>(label: &str, total_bytes: u64, work: impl FnOnce(&Arc<AtomicU64>) -> T) -> (T, Duration) {
     let (sent, done, begun) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false), Instant::now());
     let value = std::thread::scope(|scope| {

@@ -1,11 +1,14 @@
-//! Parallel replication: a primary and a replica with four workers, 8 clients that change each other's rows, kill -9 of either side.
+//! Parallel replication: a primary and a replica with four workers, 8 clients that change each
+//! other's rows, kill -9 of either side.
 //!
-//! The hazard: workers apply transactions concurrently and commit them in the primary's order. A worker that searches its row in a
-//! snapshot misses what the transaction before it has just changed, and the replica stops with error 1032. A worker that waits for
-//! a row lock of a later transaction waits for ever. A crash may lose a transaction that the replica's position includes, or repeat
-//! one. Half of the changes go to tables without a key, where the replica finds every row by its content, half to tables with keys. At the end of each round the replica catches up, and both
-//! sides must hold the same rows, and each index must lead to the rows of its table. Counters of AUTO_INCREMENT columns are compared
-//! apart, for logs of each format (counters.rs).
+//! The hazard: workers apply transactions concurrently and commit them in the primary's order. A
+//! worker that searches its row in a snapshot misses what the transaction before it has just
+//! changed, and the replica stops with error 1032. A worker that waits for a row lock of a later
+//! transaction waits for ever. A crash may lose a transaction that the replica's position includes,
+//! or repeat one. Half of the changes go to tables without a key, where the replica finds every row
+//! by its content, half to tables with keys. At the end of each round the replica catches up, and
+//! both sides must hold the same rows, and each index must lead to the rows of its table. Counters
+//! of AUTO_INCREMENT columns are compared apart, for logs of each format (counters.rs).
 
 mod counters;
 mod load;
@@ -29,8 +32,8 @@ const CLIENTS: usize = 8;
 /// How long a round's load lasts, in milliseconds.
 const LOAD_MS: std::ops::Range<u64> = 400..1_500;
 
-/// `replication [--rounds N] [--seed N] [--mode conservative|optimistic|both] [--engine NAME]`. A run with another engine tests the
-/// test itself.
+/// `replication [--rounds N] [--seed N] [--mode conservative|optimistic|both] [--engine NAME]`. A
+/// run with another engine tests the test itself.
 pub fn run(mut args: Args) -> Result<()> {
     let plan = Plan {
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
@@ -65,7 +68,8 @@ fn modes(name: &str) -> Result<Vec<Mode>> {
     }
 }
 
-/// Runs all rounds in one mode. Returns how many failed. A stopped replica stays stopped, so the first failure ends the mode.
+/// Runs all rounds in one mode. Returns how many failed. A stopped replica stays stopped, so the
+/// first failure ends the mode.
 fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     let mut random = StdRng::seed_from_u64(plan.seed.wrapping_mul(2).wrapping_add(u64::from(mode == Mode::Optimistic)));
     let replica_logs = plan.seed.is_multiple_of(2) == (mode == Mode::Optimistic);
@@ -118,8 +122,8 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
     Ok(0)
 }
 
-/// Runs the load, perhaps with a kill in its middle, lets the replica catch up, and compares. Returns the time it took to catch up.
-/// A replica that `lags` comes back only after the load.
+/// Runs the load, perhaps with a kill in its middle, lets the replica catch up, and compares.
+/// Returns the time it took to catch up. A replica that `lags` comes back only after the load.
 fn round_of(
     pair: &mut Pair,
     clients: &mut [Client],

@@ -1,8 +1,10 @@
-//! `cargo xtask server`: the unpacked MariaDB with our plugin, on a directory of the user's, until it is interrupted.
+//! `cargo xtask server`: the unpacked MariaDB with our plugin, on a directory of the user's, until
+//! it is interrupted.
 //!
-//! The servers of tests are made for one run and removed (server.rs); this one keeps its data. It runs in its own process group, so
-//! an interrupt at the terminal reaches only this process, which then shuts the server down in the ordinary way. If this process is
-//! killed, the kernel tells the server to shut down (parent-death signal).
+//! The servers of tests are made for one run and removed (server.rs); this one keeps its data. It
+//! runs in its own process group, so an interrupt at the terminal reaches only this process, which
+//! then shuts the server down in the ordinary way. If this process is killed, the kernel tells the
+//! server to shut down (parent-death signal).
 
 mod directory;
 
@@ -23,7 +25,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::args::Args;
 use crate::{client, mariadbd, paths, plugin};
 
-/// How long a server may take to start: recovery of a large InnoDB log takes long. A server that ends is noticed at once.
+/// How long a server may take to start: recovery of a large InnoDB log takes long. A server that
+/// ends is noticed at once.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -31,7 +34,8 @@ const EXAMPLE: &str = "    CREATE TABLE flights (carrier CHAR(2), miles INT) ENG
     INSERT INTO flights VALUES ('UA', 1400), ('AA', 1089);
     SELECT * FROM flights;";
 
-/// `server [--dir DIR] [--port N]`: DIR is `server` in PERDURA_DIR unless named; without a port there is only the socket.
+/// `server [--dir DIR] [--port N]`: DIR is `server` in PERDURA_DIR unless named; without a port
+/// there is only the socket.
 pub fn run(mut args: Args) -> Result<()> {
     let path = args.option::<PathBuf>("--dir")?.unwrap_or_else(|| paths::medium().join("server"));
     let port = args.option::<NonZeroU16>("--port").context("a port is a number from 1 to 65535")?.map(NonZeroU16::get);

@@ -1,10 +1,12 @@
-//! A private mariadbd: its own data directory and Unix socket under the medium's directory, no network, removed on drop.
+//! A private mariadbd: its own data directory and Unix socket under the medium's directory, no
+//! network, removed on drop.
 //!
 //! Invariants:
-//! - Only processes started here are ended, by their pid. The server dies with the thread that started it (parent-death signal), so
-//!   the main thread starts it.
+//! - Only processes started here are ended, by their pid. The server dies with the thread that
+//!   started it (parent-death signal), so the main thread starts it.
 //! - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
-//! - The directory is named after this process. The next start removes those of dead processes, kept ones too.
+//! - The directory is named after this process. The next start removes those of dead processes,
+//!   kept ones too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,14 +30,17 @@ pub struct Options {
     pub perdura: bool,
     /// Further options of mariadbd.
     pub extra: Vec<String>,
-    /// Keeps InnoDB's redo log on a tmpfs of the server's own. InnoDB maps its log as persistent memory only on /dev/shm, so here it
-    /// writes the log with pwrite. The log is gone with the process, so such a server cannot start again.
+    /// Keeps InnoDB's redo log on a tmpfs of the server's own. InnoDB maps its log as persistent
+    /// memory only on /dev/shm, so here it writes the log with pwrite. The log is gone with the
+    /// process, so such a server cannot start again.
     pub own_log_mount: bool,
-    /// Reads its configuration from `my.cnf` in this directory and its plugins from `plugins` there.
+    /// Reads its configuration from `my.cnf` in this directory and its plugins from `plugins`
+    /// there.
     pub installed: Option<PathBuf>,
 }
 
-/// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there and becomes the server.
+/// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there
+/// and becomes the server.
 const WITH_OWN_LOG: &str = r#"set -e; mount -t tmpfs tmpfs "$1"; cp "$2" "$1/"; shift 2; exec "$@""#;
 
 /// A server's directory and, while it runs, its process.
@@ -120,7 +125,8 @@ impl Server {
         Ok(command)
     }
 
-    /// Starts and waits until a session opens. Returns the time from the start of the process to that session.
+    /// Starts and waits until a session opens. Returns the time from the start of the process to
+    /// that session.
     pub fn start(&mut self) -> Result<Duration> {
         ensure!(self.child.is_none(), "the server runs already");
         let begun = Instant::now();
@@ -180,7 +186,8 @@ impl Server {
         self.start().map(drop)
     }
 
-    /// A path in the server's directory where nothing exists, for a test's own files. They are removed with the directory.
+    /// A path in the server's directory where nothing exists, for a test's own files. They are
+    /// removed with the directory.
     pub fn free_path(&self, name: &str) -> PathBuf {
         let path = self.dir.join(name);
         // An empty directory may exist.
@@ -215,7 +222,8 @@ impl Drop for Server {
     }
 }
 
-/// Removes the directories `server-PID-N` and `mtr-PID` of dead processes from the medium's directory.
+/// Removes the directories `server-PID-N` and `mtr-PID` of dead processes from the medium's
+/// directory.
 pub fn remove_leftovers(medium: &Path) -> Result<()> {
     for entry in std::fs::read_dir(medium)? {
         let entry = entry?;

@@ -1,6 +1,7 @@
 //! Runs simulated clusters of perdura-kv.
 //!
-//! The simulator's program is a crate of its own, perdura-sim, so that this tooling builds without the server.
+//! The simulator's program is a crate of its own, perdura-sim, so that this tooling builds without
+//! the server.
 
 use anyhow::Result;
 

@@ -1,14 +1,20 @@
-//! Differential test: one seeded stream of DDL, DML and queries to Perdura and to InnoDB, outcomes and contents compared.
+//! Differential test: one seeded stream of DDL, DML and queries to Perdura and to InnoDB, outcomes
+//! and contents compared.
 //!
-//! The hazard: a statement has another result, another error or another effect than in the engine that everybody knows. Two servers
-//! get the same text; only their default engine differs. One thread drives several sessions in a fixed order. After each statement
-//! the tables that it may have changed are read and compared, by the session itself inside its transaction and by an observer after
-//! it. The permitted differences are documented where the code decides them:
+//! The hazard: a statement has another result, another error or another effect than in the engine
+//! that everybody knows. Two servers get the same text; only their default engine differs. One
+//! thread drives several sessions in a fixed order. After each statement the tables that it may
+//! have changed are read and compared, by the session itself inside its transaction and by an
+//! observer after it. The permitted differences are documented where the code decides them:
 //!
-//! - rows without an order are a multiset, and of several erroneous rows an unordered statement may meet any first (outcome.rs);
-//! - InnoDB locks more rows without a key (tracker.rs), and reports a write conflict as 1020 rather than 1213;
-//! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none (transactions.rs, contention.rs);
-//! - columns that are computed when they are read are stored in InnoDB, whose keys on others lose entries (column.rs).
+//! - rows without an order are a multiset, and of several erroneous rows an unordered statement may
+//!   meet any first (outcome.rs);
+//! - InnoDB locks more rows without a key (tracker.rs), and reports a write conflict as 1020 rather
+//!   than 1213;
+//! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none
+//!   (transactions.rs, contention.rs);
+//! - columns that are computed when they are read are stored in InnoDB, whose keys on others lose
+//!   entries (column.rs).
 
 mod alone;
 mod column;

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-/// Runs all steps, even after a failure, prints how each ended under the name of the `command`, and closes with
-/// `N passed, N failed`. Fails if a step has failed.
+/// Runs all steps, even after a failure, prints how each ended under the name of the `command`, and
+/// closes with `N passed, N failed`. Fails if a step has failed.
 pub fn run<W: Fn() -> Result<()>>(command: &str, steps: &[(&str, W)]) -> Result<()> {
     let mut failed = 0;
     for (name, work) in steps {

@@ -1,9 +1,11 @@
-//! `cargo xtask test`: every test. Steps run two at a time, since most of them use one core and wait for servers; beside them the
-//! explorers and the simulator, which only compute and go on for long, use what time is left over. The builds are steps as well, so
-//! that no core waits for a linker.
+//! `cargo xtask test`: every test. Steps run two at a time, since most of them use one core and
+//! wait for servers; beside them the explorers and the simulator, which only compute and go on for
+//! long, use what time is left over. The builds are steps as well, so that no core waits for a
+//! linker.
 //!
-//! Each step is a process, as when it is run alone. Its output is collected and printed in one piece when it ends. Each line of times
-//! begins with `test:`. The last lines repeat what the failed steps complain of.
+//! Each step is a process, as when it is run alone. Its output is collected and printed in one
+//! piece when it ends. Each line of times begins with `test:`. The last lines repeat what the
+//! failed steps complain of.
 
 mod board;
 
@@ -30,8 +32,8 @@ struct Step {
     needs: &'static [&'static str],
     /// Builds for which it waits if they are to be made at all; those that it needs are among them.
     after: &'static [&'static str],
-    /// How far it stands back for others that want the core, as `nice` takes it. Those that stand back furthest run in the
-    /// background, one at a time.
+    /// How far it stands back for others that want the core, as `nice` takes it. Those that stand
+    /// back furthest run in the background, one at a time.
     nice: u32,
 }
 
@@ -45,9 +47,11 @@ enum How {
     Release(&'static str),
     /// `cargo xtask ...`
     Own(&'static [&'static str]),
-    /// A program that was built, by its package's folder and its name, with its arguments. Cargo would wait for other builds.
+    /// A program that was built, by its package's folder and its name, with its arguments. Cargo
+    /// would wait for other builds.
     Program(&'static str, &'static str, &'static [&'static str]),
-    /// The maps' epochs, the pins of the log's lanes and the tree's readers under loom, which has a target directory of its own.
+    /// The maps' epochs, the pins of the log's lanes and the tree's readers under loom, which has a
+    /// target directory of its own.
     Loom(&'static [&'static str]),
 }
 
@@ -67,7 +71,8 @@ const LOOM: &[&str] = &[
     "loom_tests",
 ];
 
-/// Builds of the release, one after the other, since cargo makes them wait for each other. So would it a step that asks for one.
+/// Builds of the release, one after the other, since cargo makes them wait for each other. So would
+/// it a step that asks for one.
 const RELEASE: &[&str] = &["build-explorer", "build-plugin", "build-kv", "build-perdura", "build-simulator"];
 const ALL_BUILDS: &[&str] =
     &["build-explorer", "build-plugin", "build-kv", "build-perdura", "build-simulator", "build-unit", "build-loom"];
@@ -87,7 +92,8 @@ const fn background(name: &'static str, how: How, needs: &'static [&'static str]
     Step { name, how, needs, after: needs, nice: BACKGROUND }
 }
 
-/// The builds. What is in the background wants the first one; the unit tests are in a folder of their own.
+/// The builds. What is in the background wants the first one; the unit tests are in a folder of
+/// their own.
 const BUILDS: [Step; 7] = [
     build("build-explorer", How::Release("perdura-crash"), &[]),
     Step { nice: 5, ..build("build-unit", How::Cargo(BUILD_UNIT), &[]) },
@@ -135,7 +141,8 @@ impl Ordered for Step {
     }
 }
 
-/// `test [STEP...]`: runs all steps, or those named, and closes with the times and `N passed, N failed`.
+/// `test [STEP...]`: runs all steps, or those named, and closes with the times and
+/// `N passed, N failed`.
 pub fn run(names: &[String]) -> Result<()> {
     let begun = Instant::now();
     if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|step| step.name != name.as_str())) {

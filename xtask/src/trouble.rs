@@ -1,6 +1,7 @@
 //! How a statement of a test client fails while the test kills servers.
 
-/// Lock wait timeout, and deadlock, which stands for write conflicts too: the client rolls back and goes on.
+/// Lock wait timeout, and deadlock, which stands for write conflicts too: the client rolls back and
+/// goes on.
 const CONFLICTS: [u16; 2] = [1205, 1213];
 /// The server is shutting down.
 const SHUTDOWN: u16 = 1053;

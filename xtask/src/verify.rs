@@ -1,5 +1,5 @@
-//! `cargo xtask verify`: everything that can be judged without running the product. It writes nothing but Cargo's own target
-//! directory.
+//! `cargo xtask verify`: everything that can be judged without running the product. It writes
+//! nothing but Cargo's own target directory.
 
 mod architecture;
 mod invariants;

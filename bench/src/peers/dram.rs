@@ -1,4 +1,5 @@
-//! The standard library's B-tree in DRAM. It keeps nothing and shows the least cost of an ordered map on this machine.
+//! The standard library's B-tree in DRAM. It keeps nothing and shows the least cost of an ordered
+//! map on this machine.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};

@@ -1,5 +1,6 @@
-//! fjall: a log-structured merge tree in Rust. Every batch is one synced write to its journal and goes into a skip list in DRAM;
-//! background threads write sorted files. A deletion does not check that the key exists.
+//! fjall: a log-structured merge tree in Rust. Every batch is one synced write to its journal and
+//! goes into a skip list in DRAM; background threads write sorted files. A deletion does not check
+//! that the key exists.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};

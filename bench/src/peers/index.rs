@@ -1,5 +1,6 @@
-//! Concurrent ordered maps in DRAM that could have served as the list's index, and our own tree beside them. Each entry has the first 8 bytes of a key and the place
-//! of its record, where the rest of the key is read if these bytes are equal.
+//! Concurrent ordered maps in DRAM that could have served as the list's index, and our own tree
+//! beside them. Each entry has the first 8 bytes of a key and the place of its record, where the
+//! rest of the key is read if these bytes are equal.
 
 use crate::keys::Key;
 use crossbeam_skiplist::SkipSet;
@@ -96,7 +97,8 @@ struct Addresses;
 
 impl Addresses {
     fn record(reference: u64) -> &'static Record {
-        // SAFETY: references are the addresses of records, exposed below, which live as long as the program.
+        // SAFETY: references are the addresses of records, exposed below, which live as long as the
+        // program.
         unsafe { &*std::ptr::with_exposed_provenance(reference as usize) }
     }
 }

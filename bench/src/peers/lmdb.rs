@@ -1,8 +1,9 @@
 //! LMDB through heed: a copy-on-write B+-tree in a mapped file, with one writer.
 //!
-//! Synced, a commit writes its pages by pwrite and syncs the file, which on tmpfs costs only the calls. Not synced, it stores into a
-//! writable map, and the kernel writes back when it likes: a process crash loses nothing, a power loss may lose anything. The reads of
-//! a phase share one read transaction and see the values without a copy.
+//! Synced, a commit writes its pages by pwrite and syncs the file, which on tmpfs costs only the
+//! calls. Not synced, it stores into a writable map, and the kernel writes back when it likes: a
+//! process crash loses nothing, a power loss may lose anything. The reads of a phase share one read
+//! transaction and see the values without a copy.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};

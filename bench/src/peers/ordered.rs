@@ -1,4 +1,5 @@
-//! Ordered maps in DRAM beside which an index of the engine is measured. They keep nothing, lock no row and know no transaction.
+//! Ordered maps in DRAM beside which an index of the engine is measured. They keep nothing, lock no
+//! row and know no transaction.
 
 use scc::{Guard, TreeIndex};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! libpmemobj (PMDK): what a general transactional allocator for persistent memory costs.
 //!
-//! Objects of 64 bytes are allocated and linked at the head of a list. The transaction's undo log guards the list's root word. A
-//! persistent list cannot do with less of that library. On emulated memory the library flushes and fences only if
-//! `PMEM_IS_PMEM_FORCE=1` was in the environment when it was loaded; otherwise it calls msync.
+//! Objects of 64 bytes are allocated and linked at the head of a list. The transaction's undo log
+//! guards the list's root word. A persistent list cannot do with less of that library. On emulated
+//! memory the library flushes and fences only if `PMEM_IS_PMEM_FORCE=1` was in the environment when
+//! it was loaded; otherwise it calls msync.
 //!
 //! Thread-safety: one user.
 
@@ -44,7 +45,8 @@ unsafe extern "C" {
     fn pmemobj_close(pool: *mut RawPool);
     fn pmemobj_root(pool: *mut RawPool, bytes: usize) -> Oid;
     fn pmemobj_errormsg() -> *const c_char;
-    // `env` is a jmp_buf; without one an abort returns. The parameters after it end with TX_PARAM_NONE.
+    // `env` is a jmp_buf; without one an abort returns. The parameters after it end with
+    // TX_PARAM_NONE.
     fn pmemobj_tx_begin(pool: *mut RawPool, env: *mut c_void, ...) -> c_int;
     fn pmemobj_tx_alloc(bytes: usize, type_number: u64) -> Oid;
     fn pmemobj_tx_add_range_direct(address: *const c_void, bytes: usize) -> c_int;
@@ -104,8 +106,8 @@ impl Pool {
         // SAFETY: a transaction is open, and the root lies in its pool.
         let error = unsafe { pmemobj_tx_add_range_direct(root.cast(), size_of::<Oid>()) };
         assert!(error == 0, "pmemobj_tx_add_range_direct: {}", message());
-        // SAFETY: the object is new and so this transaction's own, flushed by its commit; the root is logged. Both are
-        // aligned: the library's objects are to 16 bytes.
+        // SAFETY: the object is new and so this transaction's own, flushed by its commit; the root
+        // is logged. Both are aligned: the library's objects are to 16 bytes.
         unsafe {
             self.at(new.offset).cast::<Object>().write(Object { next: root.read(), content });
             root.write(new);
@@ -145,6 +147,7 @@ impl Drop for Pool {
 }
 
 fn message() -> String {
-    // SAFETY: the library returns a string that ends with zero, kept until its next call in this thread.
+    // SAFETY: the library returns a string that ends with zero, kept until its next call in this
+    // thread.
     unsafe { std::ffi::CStr::from_ptr(pmemobj_errormsg()) }.to_string_lossy().into_owned()
 }

@@ -1,8 +1,8 @@
 //! redb: a copy-on-write B+-tree in a file, in Rust, with its own cache.
 //!
-//! Durable, every commit is written and synced (`Durability::Immediate`). Otherwise (`Durability::None`) commits stay in the process's
-//! cache until a durable one at the end of a phase, so even a process crash loses them. The reads of a phase share one read
-//! transaction.
+//! Durable, every commit is written and synced (`Durability::Immediate`). Otherwise
+//! (`Durability::None`) commits stay in the process's cache until a durable one at the end of a
+//! phase, so even a process crash loses them. The reads of a phase share one read transaction.
 
 use crate::keys::Key;
 use crate::store::{Store, looked_at};

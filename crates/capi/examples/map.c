@@ -1,12 +1,13 @@
 /* An ordered map from C: open, put, get, scan, crash, reopen, and see what is there.
 
-     map DIRECTORY [list|btree]
+   map DIRECTORY [list|btree]
 
-   Two accounts begin with 1000 each. Every transfer changes both and is confirmed. A child process makes transfers until it
-   is killed in the middle, without a word to the map. Afterwards every confirmed transfer is there, and none by half: the sum
-   is 2000.
+   Two accounts begin with 1000 each. Every transfer changes both and is confirmed. A child process
+   makes transfers until it is killed in the middle, without a word to the map. Afterwards every
+   confirmed transfer is there, and none by half: the sum is 2000.
 
-   Build: cc -std=c99 -Iinclude examples/map.c libperdura_capi.a $(pkg-config --libs libpmem2) -lpthread -ldl -lm */
+   Build: cc -std=c99 -Iinclude examples/map.c libperdura_capi.a $(pkg-config --libs libpmem2)
+   -lpthread -ldl -lm */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -35,7 +36,8 @@ static void need(PerduraMapCode code, const char *what) {
 
 static PerduraMapDirectory *open_directory(const char *path) {
   PerduraMapDirectory *directory;
-  /* Makes the directory if it is missing, and takes one that is not on persistent memory, so that the example runs anywhere. */
+  /* Makes the directory if it is missing, and takes one that is not on persistent memory, so that
+     the example runs anywhere. */
   need(perdura_map_directory_open(path, true, true, &directory), "open the directory");
   return directory;
 }

@@ -4,11 +4,13 @@ use crate::failure::Failure;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs the body of a call. If it panics, `defect` takes out of service what the body may have left half changed, and
-/// gives the code to return. That is why unwind safety may be asserted: nobody writes with such state again.
+/// Runs the body of a call. If it panics, `defect` takes out of service what the body may have left
+/// half changed, and gives the code to return. That is why unwind safety may be asserted: nobody
+/// writes with such state again.
 #[inline]
 pub(crate) fn call<C>(body: impl FnOnce() -> Result<C, Failure<C>>, defect: impl FnOnce(&str) -> C) -> C {
-    // The failure is reported inside, so that what leaves the barrier is a number and stays in a register.
+    // The failure is reported inside, so that what leaves the barrier is a number and stays in a
+    // register.
     catch_unwind(AssertUnwindSafe(|| body().unwrap_or_else(Failure::report)))
         .unwrap_or_else(|panic| defect(text_of(&*panic)))
 }

@@ -1,4 +1,5 @@
-//! How a call fails inside this crate: with the code it returns, and a message for the person who reads the error.
+//! How a call fails inside this crate: with the code it returns, and a message for the person who
+//! reads the error.
 
 use crate::message;
 

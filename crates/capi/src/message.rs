@@ -13,7 +13,8 @@ pub(crate) fn keep(message: &str) {
     MESSAGE.with_borrow_mut(|kept| message.clone_into(kept));
 }
 
-/// Copies the calling thread's message to `target`: whole characters, as many as `bytes` has room for, and a zero byte.
+/// Copies the calling thread's message to `target`: whole characters, as many as `bytes` has room
+/// for, and a zero byte.
 ///
 /// # Safety
 /// `target` must be writable for `bytes` bytes.

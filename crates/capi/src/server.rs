@@ -1,15 +1,21 @@
 //! The interface for a SQL server's plugin: `include/perdura_server.h` is made from these files.
 //!
-//! A pool ([`engine`]) has tables ([`table`], found by a server's definitions through [`discovery`]), sessions ([`session`]) and
-//! cursors on tables ([`handler`]). A session runs statements ([`statement`]) in transactions ([`transaction`], [`savepoint`],
-//! [`xa`]); a statement reads and changes rows through cursors ([`rows`], by their keys through [`index`]; [`replication`] for a
-//! replica), counts ([`auto_increment`]), or has a table checked ([`check`]) or its indexes altered ([`alter`]). [`backup`] holds the pool still; [`status`], [`report`] and [`information`] (in [`value`]s) tell about it.
+//! A pool ([`engine`]) has tables ([`table`], found by a server's definitions through
+//! [`discovery`]), sessions ([`session`]) and cursors on tables ([`handler`]). A session runs
+//! statements ([`statement`]) in transactions ([`transaction`], [`savepoint`], [`xa`]); a statement
+//! reads and changes rows through cursors ([`rows`], by their keys through [`index`];
+//! [`replication`] for a replica), counts ([`auto_increment`]), or has a table checked ([`check`])
+//! or its indexes altered ([`alter`]). [`backup`] holds the pool still; [`status`], [`report`] and
+//! [`information`] (in [`value`]s) tell about it.
 //!
-//! From the bottom up: `code`, `call`; `counter`, `engine`, `name`, `definition`, `key`; `table`, `discovery`, `cleanup`, `backup`, `status`,
-//! `report`, `value`, `information`; `hooks`, `session_client`, `session`; `statement`, `transaction`, `savepoint`, `xa`;
-//! `index_position`, `cursor`, `index_reads`, `handler`; `rows`, `index`, `auto_increment`, `replication`, `check`, `alter`. Stands on the engine and on [`crate::row`].
+//! From the bottom up: `code`, `call`; `counter`, `engine`, `name`, `definition`, `key`; `table`,
+//! `discovery`, `cleanup`, `backup`, `status`, `report`, `value`, `information`; `hooks`,
+//! `session_client`, `session`; `statement`, `transaction`, `savepoint`, `xa`; `index_position`,
+//! `cursor`, `index_reads`, `handler`; `rows`, `index`, `auto_increment`, `replication`, `check`,
+//! `alter`. Stands on the engine and on [`crate::row`].
 //!
-//! Invariant: after a panic the pool fails stop (I11), so that nothing that the panic left half changed is written.
+//! Invariant: after a panic the pool fails stop (I11), so that nothing that the panic left half
+//! changed is written.
 
 pub mod alter;
 pub mod auto_increment;

@@ -1,5 +1,6 @@
-//! Hazard: a statement that changes or locks rows while others change the same rows. It must not overwrite what it did not see,
-//! and it must neither wait for rows that it does not use nor fail because of them.
+//! Hazard: a statement that changes or locks rows while others change the same rows. It must not
+//! overwrite what it did not see, and it must neither wait for rows that it does not use nor fail
+//! because of them.
 
 mod support;
 
@@ -65,7 +66,8 @@ fn a_statement_that_opens_a_transaction_never_conflicts() {
         table.start_scan(&session);
         assert_eq!(table.next(&session), Ok(Some(row(1, "x"))), "the committed row, without a wait");
         std::thread::scope(|scope| {
-            // The claim waits and finds the row changed; the next read gives the row out as it is now.
+            // The claim waits and finds the row changed; the next read gives the row out as it is
+            // now.
             let (table, session) = (&table, &session);
             let waiting = scope.spawn(move || (claim(table, session), table.next(session)));
             other.commit();

@@ -1,5 +1,5 @@
-//! Hazard: a counter that an earlier build left behind the rows of its table gives out values that rows have: an insert fails, and an upsert
-//! changes another row.
+//! Hazard: a counter that an earlier build left behind the rows of its table gives out values that
+//! rows have: an insert fails, and an upsert changes another row.
 
 mod support;
 
@@ -27,7 +27,8 @@ fn insert(cursor: &Cursor, session: &Session, id: u32) {
     ok(unsafe { perdura_insert(cursor.0, session.0, row(id, "").record().as_ptr(), keys.as_ptr()) });
 }
 
-/// The greatest id up to `most` that a check of the counter finds in an index; `None` if the counter was checked before.
+/// The greatest id up to `most` that a check of the counter finds in an index; `None` if the
+/// counter was checked before.
 fn found(pool: &Pool, cursor: &Cursor, index: usize, most: u32) -> Option<u32> {
     let turned = |id: u32| if index == 0 { id } else { !id };
     let (bound, mut bytes, mut length) = (turned(most).to_be_bytes(), [0; 3072], 0);
@@ -57,7 +58,8 @@ fn next(pool: &Pool, cursor: &Cursor) -> u64 {
     next
 }
 
-/// A table with rows of these ids, and a counter that has passed none of them; opened again after the pool was.
+/// A table with rows of these ids, and a counter that has passed none of them; opened again after
+/// the pool was.
 fn behind(ids: &[u32]) -> (Pool, Cursor) {
     let pool = Pool::new();
     ok(pool.create_with("./d/t", b"v1", b"frm", &INDEXES));
@@ -91,7 +93,8 @@ fn a_counter_goes_on_above_the_rows_of_its_table() {
         };
         assert_eq!(keep(&cursor), PerduraCode::End, "not compared yet");
         assert_eq!(catch_up(&pool, &cursor, 5000), (3, 5001));
-        // Whoever is told once that nothing is owed does not ask again: so nobody else may make it owe anything later.
+        // Whoever is told once that nothing is owed does not ask again: so nobody else may make it
+        // owe anything later.
         assert_eq!((keep(&cursor), keep(&other)), (PerduraCode::Ok, PerduraCode::Ok));
         assert_eq!(catch_up(&pool, &other, 900_000), (5001, 5001));
         assert_eq!(found(&pool, &cursor, index, u32::MAX), None, "once is enough");
@@ -112,7 +115,8 @@ fn a_counter_goes_on_above_the_rows_of_its_table() {
     }
 }
 
-/// Hazard: values beyond those that the server counts to hide the ones below; or an empty table has the first key of another.
+/// Hazard: values beyond those that the server counts to hide the ones below; or an empty table has
+/// the first key of another.
 #[test]
 fn a_check_looks_below_its_bound() {
     for index in 0..2 {
@@ -129,7 +133,8 @@ fn a_check_looks_below_its_bound() {
     }
 }
 
-/// Hazard: a transaction that is not decided has inserted the greatest value, or is deleting it, and then commits, or rolls back.
+/// Hazard: a transaction that is not decided has inserted the greatest value, or is deleting it,
+/// and then commits, or rolls back.
 #[test]
 fn rows_that_are_not_decided_count() {
     for index in 0..2 {

@@ -1,5 +1,5 @@
-//! Hazard: information_schema shows a value under the wrong column, or a text that is not there any more; and CHECK TABLE passes
-//! a damaged row, or does not say which.
+//! Hazard: information_schema shows a value under the wrong column, or a text that is not there any
+//! more; and CHECK TABLE passes a damaged row, or does not say which.
 
 mod support;
 

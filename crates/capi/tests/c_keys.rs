@@ -1,5 +1,6 @@
-//! Hazard: a row that an index leads to and that is no longer the one that was searched for; a duplicate that is reported for the
-//! wrong index, or whose row is gone when the caller wants it; a table that is opened with other indexes than it has.
+//! Hazard: a row that an index leads to and that is no longer the one that was searched for; a
+//! duplicate that is reported for the wrong index, or whose row is gone when the caller wants it; a
+//! table that is opened with other indexes than it has.
 
 mod support;
 
@@ -191,8 +192,9 @@ fn a_row_that_got_another_key_meanwhile_is_told_by_its_key() {
     waiter.commit();
 }
 
-/// All rows of one search of a descending list, as the plugin takes them: where the row's key is no more that of its entry, the row is
-/// passed, unless it is offered where it is. `whole` says that the search is for a key that does not repeat, `key_of` is the index's.
+/// All rows of one search of a descending list, as the plugin takes them: where the row's key is no
+/// more that of its entry, the row is passed, unless it is offered where it is. `whole` says that
+/// the search is for a key that does not repeat, `key_of` is the index's.
 fn of_descending_list(
     (cursor, session): (&Cursor, &Session),
     (sought, whole): (&[u8], bool),
@@ -227,8 +229,9 @@ fn replace(cursor: &Cursor, session: &Session, before: Row, after: Row) {
     ok(update(cursor, session, &before, &after));
 }
 
-/// Hazard: a list of values is read key by key, forwards in each and from the last to the first. What a row has moved to is passed, or
-/// yet to come, by the way from key to key, and not by that of the steps.
+/// Hazard: a list of values is read key by key, forwards in each and from the last to the first.
+/// What a row has moved to is passed, or yet to come, by the way from key to key, and not by that
+/// of the steps.
 #[test]
 fn a_descending_list_meets_each_row_once_wherever_it_has_moved() {
     let pool = Pool::new();
@@ -249,7 +252,8 @@ fn a_descending_list_meets_each_row_once_wherever_it_has_moved() {
     };
     assert_eq!(found("e"), [5]);
     writer.begin(true);
-    // Back to a key that is passed, on to one that is yet to come, and back to one that is not in the list.
+    // Back to a key that is passed, on to one that is yet to come, and back to one that is not in
+    // the list.
     replace(&others, &writer, row(4, "d"), row(4, "e"));
     replace(&others, &writer, row(3, "c"), row(3, "a"));
     replace(&others, &writer, row(2, "b"), row(2, "f"));
@@ -258,8 +262,8 @@ fn a_descending_list_meets_each_row_once_wherever_it_has_moved() {
     reader.commit();
 }
 
-/// A row was left out that had moved to a key of the list, lost it to another one as it was waited for, and moved back to one that was
-/// passed: for it had been found once, though not used.
+/// A row was left out that had moved to a key of the list, lost it to another one as it was waited
+/// for, and moved back to one that was passed: for it had been found once, though not used.
 #[test]
 fn a_row_that_a_descending_list_has_found_and_lost_is_met_at_its_entry() {
     let pool = Pool::new();

@@ -1,4 +1,5 @@
-//! Hazard: a value that moves under a C program's pointer, an outcome that it takes for another, a map closed under a cursor.
+//! Hazard: a value that moves under a C program's pointer, an outcome that it takes for another, a
+//! map closed under a cursor.
 
 mod c_map_support;
 

@@ -1,4 +1,5 @@
-//! Hazard: a C program that keeps a replicated log in a map, and loses a part of an entry, or what the entry belongs to.
+//! Hazard: a C program that keeps a replicated log in a map, and loses a part of an entry, or what
+//! the entry belongs to.
 
 mod c_map_support;
 

@@ -1,5 +1,6 @@
-//! Hazard: a table created before CHAR was stored without trailing spaces is read by the wrong layout: when it is opened, when its rows
-//! change, or after an ALTER that writes a new definition over the old rows.
+//! Hazard: a table created before CHAR was stored without trailing spaces is read by the wrong
+//! layout: when it is opened, when its rows change, or after an ALTER that writes a new definition
+//! over the old rows.
 
 mod support;
 

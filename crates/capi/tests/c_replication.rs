@@ -1,5 +1,6 @@
-//! Hazard: a replica's worker that searches for an event's row and misses it, because an earlier transaction that brings the row has
-//! its place in the order of commits but is not visible yet, or commits while the worker searches.
+//! Hazard: a replica's worker that searches for an event's row and misses it, because an earlier
+//! transaction that brings the row has its place in the order of commits but is not visible yet, or
+//! commits while the worker searches.
 
 mod support;
 
@@ -107,7 +108,8 @@ fn a_search_waits_for_what_is_ordered_and_not_yet_visible() {
     });
 }
 
-/// Among rows that are equal in all columns, two transactions find the same one; the first to change it has it.
+/// Among rows that are equal in all columns, two transactions find the same one; the first to
+/// change it has it.
 #[test]
 fn a_row_that_changed_after_it_was_found_is_a_conflict() {
     let Pair { table, other_table, worker, other, .. } = pair();

@@ -1,5 +1,5 @@
-//! Hazard: a table that is found under a wrong name, opened with another definition than it was written with, listed although
-//! it is the server's own, or dropped although it is the last copy.
+//! Hazard: a table that is found under a wrong name, opened with another definition than it was
+//! written with, listed although it is the server's own, or dropped although it is the last copy.
 
 mod support;
 

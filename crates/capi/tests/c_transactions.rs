@@ -1,5 +1,5 @@
-//! Hazard: a row, a lock or a transaction that is not what SQL means by it, after the calls that the plugin makes for a
-//! statement, in their order and from their threads.
+//! Hazard: a row, a lock or a transaction that is not what SQL means by it, after the calls that
+//! the plugin makes for a statement, in their order and from their threads.
 
 mod support;
 
@@ -122,7 +122,8 @@ fn statements_and_savepoints_are_taken_back_alone() {
 
 #[test]
 fn a_savepoint_set_again_leaves_the_later_ones() {
-    // For a second SAVEPOINT a the server releases the first and keeps b, to which the transaction may still roll back.
+    // For a second SAVEPOINT a the server releases the first and keeps b, to which the transaction
+    // may still roll back.
     let pool = Pool::new();
     let table = pool.table("./d/t");
     let session = pool.session();
@@ -329,7 +330,8 @@ fn begin_hold(pool: &Pool) -> u64 {
     hold
 }
 
-/// Hazard: a backup waits for a statement that waits, with the values of its AUTO_INCREMENT column, for the end of the backup.
+/// Hazard: a backup waits for a statement that waits, with the values of its AUTO_INCREMENT column,
+/// for the end of the backup.
 #[test]
 fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
     let pool = Pool::new();
@@ -362,8 +364,8 @@ fn a_hold_does_not_wait_for_a_counter_that_waits_for_it() {
     session.commit();
 }
 
-/// Hazard: while the pool is held, a statement that waits for values of a counter cannot be killed, and keeps others from them; or the
-/// pool cannot be closed.
+/// Hazard: while the pool is held, a statement that waits for values of a counter cannot be killed,
+/// and keeps others from them; or the pool cannot be closed.
 #[test]
 fn a_wait_of_a_counter_for_a_held_pool_ends_with_a_kill() {
     let pool = Pool::new();

@@ -16,7 +16,8 @@ fn a_definition_survives_storing() {
     assert_eq!(Definition::decode(&definition.encode()), Ok(definition));
 }
 
-/// A build that does not know padded fields knows format 1 alone: it must not take one for a fixed field.
+/// A build that does not know padded fields knows format 1 alone: it must not take one for a fixed
+/// field.
 #[test]
 fn the_format_tells_whether_there_are_padded_fields() {
     const FORMAT_AT: usize = 7;

@@ -1,5 +1,6 @@
-//! Hazard: an example that no longer builds, or that shows the engine or a map losing what it acknowledged. The examples and the README's program
-//! are built as their readers would build them, with cargo and cc; the examples run on both structures, with a crash in the middle.
+//! Hazard: an example that no longer builds, or that shows the engine or a map losing what it
+//! acknowledged. The examples and the README's program are built as their readers would build them,
+//! with cargo and cc; the examples run on both structures, with a crash in the middle.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

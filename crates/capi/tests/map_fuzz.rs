@@ -1,5 +1,6 @@
-//! Hazard: bytes in a map's file, in a snapshot or in an argument that make a map panic, hang, or return what nobody stored.
-//! These are the bodies of the fuzz targets, run from seeds; `cargo fuzz` looks further (see `fuzz/`).
+//! Hazard: bytes in a map's file, in a snapshot or in an argument that make a map panic, hang, or
+//! return what nobody stored. These are the bodies of the fuzz targets, run from seeds;
+//! `cargo fuzz` looks further (see `fuzz/`).
 //!
 //! `PERDURA_SEED=N` runs one input alone, `PERDURA_SOAK=N` N times as many.
 
@@ -20,7 +21,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Aborts the process and says why if no new seed comes in time. The test's own thread cannot do it: it is the one that hangs.
+/// Aborts the process and says why if no new seed comes in time. The test's own thread cannot do
+/// it: it is the one that hangs.
 fn watchdog(name: &'static str) -> Sender<u64> {
     let (beat, beats) = channel();
     std::thread::spawn(move || {
@@ -69,10 +71,12 @@ fn a_damaged_file_is_refused_or_reads_as_confirmed() {
     run("region", map::region, 600, 60);
 }
 
-/// The head of the file: identity, root word and the slot in use; the summary's word; the page table, and the first of the pages.
+/// The head of the file: identity, root word and the slot in use; the summary's word; the page
+/// table, and the first of the pages.
 const HEAD: [Range<u32>; 3] = [0..5 << 9, 8192..8256, 12 << 10..18 << 10];
 
-/// Lost bytes read as zeros. Each word of the head is lost once, and some lines of the pages (with PERDURA_SOAK each word).
+/// Lost bytes read as zeros. Each word of the head is lost once, and some lines of the pages (with
+/// PERDURA_SOAK each word).
 #[test]
 fn lost_bytes_are_noticed_or_do_not_matter() {
     const WORD: u8 = 3;
@@ -92,7 +96,8 @@ fn lost_bytes_are_noticed_or_do_not_matter() {
     }
 }
 
-/// Forging finds the objects that it changes by their checksums. If it finds none, it tests nothing.
+/// Forging finds the objects that it changes by their checksums. If it finds none, it tests
+/// nothing.
 #[test]
 fn forging_finds_the_objects() {
     use map::Shape::{Node, Record, Root};

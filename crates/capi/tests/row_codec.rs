@@ -1,5 +1,6 @@
-//! Hazard: a row that comes back different, and damaged bytes that make unpacking read or write out of bounds. Every record
-//! must survive packing, and any bytes at all must be refused or unpacked within the record.
+//! Hazard: a row that comes back different, and damaged bytes that make unpacking read or write out
+//! of bounds. Every record must survive packing, and any bytes at all must be refused or unpacked
+//! within the record.
 
 use perdura_capi::row::codec::{DamagedRow, PackError, Packer, Unpacker};
 use perdura_capi::row::layout::{Field, FieldKind, Layout, POINTER_BYTES};
@@ -49,7 +50,8 @@ fn padded() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A layout for the columns, and a record with their values. Some fields have a gap before them, as a server may leave one.
+/// A layout for the columns, and a record with their values. Some fields have a gap before them, as
+/// a server may leave one.
 fn record_of(columns: &[Column]) -> (Layout, Vec<u8>) {
     let null_bytes = columns.len() / 8 + 1;
     let mut record = vec![0u8; null_bytes];
@@ -131,7 +133,8 @@ fn value_of(layout: &Layout, index: usize, record: &[u8]) -> Option<Vec<u8>> {
         FieldKind::Blob => {
             let pointer: [u8; POINTER_BYTES] = record[at + length_bytes..][..POINTER_BYTES].try_into().unwrap();
             let pointer = usize::from_ne_bytes(pointer) as *const u8;
-            // SAFETY: an unpacked blob points to its content in the packed row, which the caller keeps.
+            // SAFETY: an unpacked blob points to its content in the packed row, which the caller
+            // keeps.
             unsafe { std::slice::from_raw_parts(pointer, length) }.to_vec()
         }
     })

@@ -1,10 +1,12 @@
 //! `perdura backup` copies a pool while its server runs; `perdura restore` puts the copy back.
 //!
-//! A backup first takes the server's own backup lock: no commit is then between the engine and the binary log, so their positions
-//! agree. Then it sets `perdura_hold`, which waits until every store to the pool has ended and lets none begin. The files are those
-//! of one moment, in whatever order they are copied (I2). The server releases lock and hold when this command's connection ends.
+//! A backup first takes the server's own backup lock: no commit is then between the engine and the
+//! binary log, so their positions agree. Then it sets `perdura_hold`, which waits until every store
+//! to the pool has ended and lets none begin. The files are those of one moment, in whatever order
+//! they are copied (I2). The server releases lock and hold when this command's connection ends.
 //!
-//! A backup is a directory with `pool/` and `backup.info`, which is written last. A directory without `backup.info` is no backup.
+//! A backup is a directory with `pool/` and `backup.info`, which is written last. A directory
+//! without `backup.info` is no backup.
 
 use crate::copy::{self, Zeros, at};
 use crate::pool::{Failure, open_and_check};
@@ -80,7 +82,8 @@ fn make(request: &Request) -> Result<(), Failure> {
     let held = server.hold().map_err(failed)?;
     let pool = request.pool.as_ref().unwrap_or(&held.pool);
     let copied = copy::pool(pool, &partial, Zeros::Sparse);
-    // Release the server before anything else. The copy counts only if the pool was held until now, which release() checks.
+    // Release the server before anything else. The copy counts only if the pool was held until now,
+    // which release() checks.
     let released = server.release();
     let copied = copied.map_err(failed)?;
     let took = released.map_err(failed)?;

@@ -35,7 +35,8 @@ pub fn at(path: &Path, doing: &str, error: io::Error) -> String {
     format!("{}: {doing}: {error}", path.display())
 }
 
-/// Makes a directory that only its owner and group may enter, or takes an existing one that is empty.
+/// Makes a directory that only its owner and group may enter, or takes an existing one that is
+/// empty.
 pub fn claim_directory(path: &Path) -> Result<(), String> {
     match DirBuilder::new().mode(0o750).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -54,8 +55,9 @@ pub fn sync_directory(path: &Path) -> Result<(), String> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| at(path, "cannot be synced", error))
 }
 
-/// Copies all files of the pool in `from` to the empty directory `to`. Data files go first and the superblock last, so the engine
-/// refuses an interrupted copy as damaged and never takes it for a pool that is yet to be created.
+/// Copies all files of the pool in `from` to the empty directory `to`. Data files go first and the
+/// superblock last, so the engine refuses an interrupted copy as damaged and never takes it for a
+/// pool that is yet to be created.
 pub fn pool(from: &Path, to: &Path, zeros: Zeros) -> Result<Copied, String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(from).map_err(|error| at(from, "cannot be listed", error))? {

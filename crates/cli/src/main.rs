@@ -1,10 +1,13 @@
 //! The `perdura` command: the words of its command line, and which command each stands for.
 //!
-//! - `inspect` prints the structures of a pool that no server uses, `check` verifies them ([`pool`], [`report`]).
-//! - `backup` copies the pool of a running server ([`server`], [`copy`]), `restore` puts the copy back ([`mod@backup`]).
+//! - `inspect` prints the structures of a pool that no server uses, `check` verifies them
+//!   ([`pool`], [`report`]).
+//! - `backup` copies the pool of a running server ([`server`], [`copy`]), `restore` puts the copy
+//!   back ([`mod@backup`]).
 //! - `map` reads and changes ordered maps ([`map`]).
 //!
-//! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command could not be carried out. `perdura map` adds 3: no value.
+//! Exit status: 0 the pool is sound, 1 it is damaged, 2 the command could not be carried out.
+//! `perdura map` adds 3: no value.
 
 #![forbid(unsafe_code)]
 

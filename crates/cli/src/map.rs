@@ -1,7 +1,9 @@
-//! `perdura map`: reads and changes ordered maps, and dumps and loads them in the text format of mdb_dump and db_dump.
+//! `perdura map`: reads and changes ordered maps, and dumps and loads them in the text format of
+//! mdb_dump and db_dump.
 //!
-//! Every command opens the map as a program would, so opening a map after a crash recovers its newest confirmation. A command that
-//! changes the map confirms the change before it reports success.
+//! Every command opens the map as a program would, so opening a map after a crash recovers its
+//! newest confirmation. A command that changes the map confirms the change before it reports
+//! success.
 
 mod arguments;
 mod batch;

@@ -1,4 +1,5 @@
-//! A session of the running server for a backup: where its pool is, its backup lock, and the hold on the pool.
+//! A session of the running server for a backup: where its pool is, its backup lock, and the hold
+//! on the pool.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
@@ -122,7 +123,8 @@ impl Server {
         Ok(facts)
     }
 
-    /// Releases hold and lock; returns how long the pool was held. After an error it may not have been held all the time.
+    /// Releases hold and lock; returns how long the pool was held. After an error it may not have
+    /// been held all the time.
     pub fn release(&mut self) -> Result<Duration, String> {
         let released = self.run("SET GLOBAL perdura_hold = OFF").and_then(|()| self.run("BACKUP STAGE END"));
         released.map_err(|error| said("the pool may have been changed while it was copied", &error))?;

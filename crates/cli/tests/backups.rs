@@ -1,5 +1,6 @@
-//! `perdura restore` as a person meets it, and what must never be taken for a backup or a pool: parts of one, damaged ones, other files.
-//! Backups of a running server are made, and restored, by `cargo xtask operations`.
+//! `perdura restore` as a person meets it, and what must never be taken for a backup or a pool:
+//! parts of one, damaged ones, other files. Backups of a running server are made, and restored, by
+//! `cargo xtask operations`.
 
 mod support;
 
@@ -85,7 +86,8 @@ fn a_damaged_backup_becomes_no_pool() {
     assert!(error.to_string().contains("superblock is missing"), "{error}");
 }
 
-/// Wherever a restore is cut off, a server refuses what is there: it never makes a new, empty pool of it.
+/// Wherever a restore is cut off, a server refuses what is there: it never makes a new, empty pool
+/// of it.
 #[test]
 fn a_part_of_a_restore_is_refused() {
     let directory = backup();

@@ -1,4 +1,5 @@
-//! `perdura inspect` and `perdura check` as a person meets them: what they print, where, and with which exit status.
+//! `perdura inspect` and `perdura check` as a person meets them: what they print, where, and with
+//! which exit status.
 
 mod support;
 

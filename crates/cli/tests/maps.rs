@@ -1,4 +1,5 @@
-//! `perdura map` as a person and a script meet it: what it prints, where, with which exit status, and what it leaves behind.
+//! `perdura map` as a person and a script meet it: what it prints, where, with which exit status,
+//! and what it leaves behind.
 
 use perdura_map::{Config, KeyChange, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
@@ -13,7 +14,8 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(Path::new("/dev/shm")).or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// `perdura map COMMAND DIRECTORY ...` with `input` to read: exit status, standard output, standard error.
+/// `perdura map COMMAND DIRECTORY ...` with `input` to read: exit status, standard output, standard
+/// error.
 fn run(directory: &TempDir, command: &str, arguments: &[&str], input: &[u8]) -> (i32, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_perdura"))
         .args(["map", command])

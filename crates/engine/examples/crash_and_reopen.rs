@@ -1,10 +1,11 @@
-//! The engine from Rust: a process transfers money between two accounts until it is killed, and the next process looks
-//! at what is left.
+//! The engine from Rust: a process transfers money between two accounts until it is killed, and the
+//! next process looks at what is left.
 //!
 //! `crash_and_reopen DIRECTORY`
 //!
-//! Every transfer changes both rows in one transaction. The process is killed in the middle of its transfers and closes
-//! nothing. Afterwards every acknowledged transfer is there, and none by half: the sum is 2000.
+//! Every transfer changes both rows in one transaction. The process is killed in the middle of its
+//! transfers and closes nothing. Afterwards every acknowledged transfer is there, and none by half:
+//! the sum is 2000.
 
 use perdura_engine::{Config, Engine, FileMedium, Isolation, MediumOptions, Result, Rid, Session, Table};
 use std::error::Error;
@@ -36,7 +37,8 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     let [(_, alice), (_, bob)] = accounts(&mut session, &table)?;
     println!("  alice has {alice}, bob {bob}");
     let transfers = 1000 - alice;
-    // The process may have been killed after a commit and before it printed it, so one more may be there.
+    // The process may have been killed after a commit and before it printed it, so one more may be
+    // there.
     let all = transfers == acknowledged || transfers == acknowledged + 1;
     let whole = alice + bob == 2000;
     let word = |is: bool| if is { "yes" } else { "NO" };
@@ -74,7 +76,8 @@ fn accounts(session: &mut Session, table: &Arc<Table>) -> Result<[(Rid, i64); 2]
     Ok(found.try_into().expect("two accounts"))
 }
 
-/// Transfers money until the process is killed, and prints the number of each acknowledged transfer.
+/// Transfers money until the process is killed, and prints the number of each acknowledged
+/// transfer.
 fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>> {
     let engine = open(directory)?;
     let table = engine.table("accounts")?;
@@ -91,7 +94,8 @@ fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// Runs transfers in a process of their own, and kills it. Returns the number of the last acknowledged transfer.
+/// Runs transfers in a process of their own, and kills it. Returns the number of the last
+/// acknowledged transfer.
 fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program).args([directory, "transfer"]).stdout(Stdio::piped()).spawn()?;

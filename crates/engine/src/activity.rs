@@ -1,6 +1,7 @@
 //! Activity of a pool: its transactions, locks and waits, given to a reader one after the other.
 //!
-//! Nothing is locked while the reader looks at one. So a list is of no single moment: what ends meanwhile may be missing.
+//! Nothing is locked while the reader looks at one. So a list is of no single moment: what ends
+//! meanwhile may be missing.
 
 use crate::pool::Pool;
 use crate::pool::locks::LockMode;
@@ -17,7 +18,8 @@ const BLOCKERS_LISTED: usize = 16;
 pub struct SessionStatus {
     /// Number of the session.
     pub session: u64,
-    /// Client of the session and the statement it executes; `None` if it has ended, or has no client.
+    /// Client of the session and the statement it executes; `None` if it has ended, or has no
+    /// client.
     pub client: Option<Description>,
 }
 
@@ -71,7 +73,8 @@ pub struct TransactionStatus {
     pub locks: u64,
     /// Writes so far; a row counts as often as it was written.
     pub changes: u64,
-    /// Estimated DRAM of its write set, in bytes, as of the end of a statement or a thousand writes.
+    /// Estimated DRAM of its write set, in bytes, as of the end of a statement or a thousand
+    /// writes.
     pub memory: u64,
     /// The oldest of the snapshots that it has open.
     pub snapshot: Option<SnapshotStatus>,
@@ -110,8 +113,8 @@ pub(crate) fn wait_of(pool: &Pool, owner: &Owner, now: Duration, most: usize) ->
     })
 }
 
-/// Gives `visit` each transaction that has begun, oldest first, until it returns false. Its wait names no blockers:
-/// [`each_wait`] does.
+/// Gives `visit` each transaction that has begun, oldest first, until it returns false. Its wait
+/// names no blockers: [`each_wait`] does.
 pub(crate) fn each_transaction(pool: &Pool, visit: &mut dyn FnMut(TransactionStatus) -> bool) {
     let now = pool.now();
     for (age, owner) in pool.locks.active(now) {
@@ -138,8 +141,8 @@ pub struct LockStatus {
     pub waits: bool,
 }
 
-/// Gives `visit` the locks in the lock table, those first that somebody waits for, until it returns false. Returns false if
-/// there were more than are listed.
+/// Gives `visit` the locks in the lock table, those first that somebody waits for, until it returns
+/// false. Returns false if there were more than are listed.
 pub(crate) fn each_lock(pool: &Pool, visit: &mut dyn FnMut(LockStatus) -> bool) -> bool {
     let (mut connections, mut tables) = (FxHashMap::default(), FxHashMap::default());
     pool.locks.each_lock(&mut |lock| {
@@ -176,7 +179,8 @@ pub struct LockWait {
     pub waited: Duration,
 }
 
-/// Gives `visit` each wait with each of its blockers, holders first, until it returns false. Of one wait it lists sixteen.
+/// Gives `visit` each wait with each of its blockers, holders first, until it returns false. Of one
+/// wait it lists sixteen.
 pub(crate) fn each_wait(pool: &Pool, visit: &mut dyn FnMut(LockWait) -> bool) {
     let now = pool.now();
     for waiter in pool.locks.waiters() {

@@ -1,6 +1,7 @@
-//! The background thread of a pool. It checkpoints and purges continuously, creates data files ahead of need, retries
-//! file removals that failed, replaces a used spare file, sweeps what the opening of a table left unswept, moves rows out of
-//! sparse segments, and closes tables that nobody uses.
+//! The background thread of a pool. It checkpoints and purges continuously, creates data files
+//! ahead of need, retries file removals that failed, replaces a used spare file, sweeps what the
+//! opening of a table left unswept, moves rows out of sparse segments, and closes tables that
+//! nobody uses.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
@@ -14,7 +15,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(50);
 /// Segments of each table swept in one round.
 const SWEPT_AT_ONCE: usize = 256;
-/// Row changes purged, after which the heap is trimmed: what the system gets back is worth the time.
+/// Row changes purged, after which the heap is trimmed: what the system gets back is worth the
+/// time.
 const PURGED_UNTIL_TRIM: usize = 100_000;
 /// Directory pages of each table swept in one round.
 const PAGES_SWEPT_AT_ONCE: usize = 16;
@@ -42,7 +44,8 @@ impl Background {
         Background { pool, thread }
     }
 
-    /// Asks the thread to stop after the present round and joins it. If the thread panicked, the pool fails stop (I11).
+    /// Asks the thread to stop after the present round and joins it. If the thread panicked, the
+    /// pool fails stop (I11).
     pub fn stop(self) {
         self.pool.services().stop();
         if self.thread.join().is_err() {
@@ -68,8 +71,8 @@ fn run(pool: &Arc<Pool>) {
     }
 }
 
-/// A round of all that stores nothing in the name of a transaction. `asked` are the tables that need their next file.
-/// Returns the number of versions purged.
+/// A round of all that stores nothing in the name of a transaction. `asked` are the tables that
+/// need their next file. Returns the number of versions purged.
 fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
     let _changing = pool.hold.change();
     grow_ahead(pool, asked);
@@ -89,8 +92,9 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
     purged
 }
 
-/// Creates the next data file of each table in `asked` whose free segments run low. Damage fails the pool stop; every
-/// other error, a full device included, is left to the statement that needs the room.
+/// Creates the next data file of each table in `asked` whose free segments run low. Damage fails
+/// the pool stop; every other error, a full device included, is left to the statement that needs
+/// the room.
 pub(crate) fn grow_ahead(pool: &Pool, asked: Vec<u32>) {
     for id in asked {
         // A table that was closed meanwhile asks again.

@@ -1,10 +1,11 @@
 //! Room *changes*: what a transaction has written and not yet published.
 //!
-//! It owns the write set, single rows and bulk inserts, and knows how to undo, log, publish and retire it. What a
-//! transaction does to a page is in the page's shadow; the write set names the pages. It knows nothing of waits,
-//! snapshots or sessions. It stands on `table`, `space` and `shadow`. It keeps (I4): nothing published names what was
-//! written until its caller publishes; (I3): it flushes what it writes and tells its caller what to fence before
-//! another thread goes on; (I6): a record carries the checksums of what it names; and (I8): it settles which RIDs a
+//! It owns the write set, single rows and bulk inserts, and knows how to undo, log, publish and
+//! retire it. What a transaction does to a page is in the page's shadow; the write set names the
+//! pages. It knows nothing of waits, snapshots or sessions. It stands on `table`, `space` and
+//! `shadow`. It keeps (I4): nothing published names what was written until its caller publishes;
+//! (I3): it flushes what it writes and tells its caller what to fence before another thread goes
+//! on; (I6): a record carries the checksums of what it names; and (I8): it settles which RIDs a
 //! bulk insert leaves free before the pages are published.
 
 pub mod behind;

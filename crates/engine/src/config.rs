@@ -5,47 +5,52 @@ use crate::format::{FILE_BYTES_MIN, Geometry, UNIT_BYTES};
 use perdura_log::LogConfig;
 use std::time::Duration;
 
-/// Largest size of a data file: a directory word has 32 bits for the unit at which a version begins.
+/// Largest size of a data file: a directory word has 32 bits for the unit at which a version
+/// begins.
 const DATA_FILE_BYTES_MAX: u64 = UNIT_BYTES << 32;
 
-/// A clock that returns the time since 1970. Only reports depend on it. The default returns 0, so that a seed replays a
-/// run.
+/// A clock that returns the time since 1970. Only reports depend on it. The default returns 0, so
+/// that a seed replays a run.
 pub type Clock = fn() -> Duration;
 
-/// The settings of a pool. Those marked *at creation* are stored in the pool; opening an existing pool ignores them.
+/// The settings of a pool. Those marked *at creation* are stored in the pool; opening an existing
+/// pool ignores them.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Lanes and generations (*lanes and lane size at creation*).
     pub log: LogConfig,
-    /// Size to which a table's data files double, in bytes. After each 64 files of a table the next ones have twice as
-    /// much, up to 64 GiB, so that no table has thousands; a row that fits no such file gets a larger one.
+    /// Size to which a table's data files double, in bytes. After each 64 files of a table the next
+    /// ones have twice as much, up to 64 GiB, so that no table has thousands; a row that fits no
+    /// such file gets a larger one.
     pub data_file_bytes: u64,
-    /// Size of a table's first data file, in bytes. Each further file is twice as large as the one before, up to
-    /// `data_file_bytes`.
+    /// Size of a table's first data file, in bytes. Each further file is twice as large as the one
+    /// before, up to `data_file_bytes`.
     pub first_file_bytes: u64,
-    /// Size of a segment in large data files, in bytes: a power of two from 4 KiB to 1 MiB (*at creation*). In smaller
-    /// files a segment is a 256th of the file, but has at least 4 KiB.
+    /// Size of a segment in large data files, in bytes: a power of two from 4 KiB to 1 MiB (*at
+    /// creation*). In smaller files a segment is a 256th of the file, but has at least 4 KiB.
     pub segment_bytes: u64,
-    /// Number of words in a page of the row directory, its state included: a power of two from 8 to 512 (*at
-    /// creation*).
+    /// Number of words in a page of the row directory, its state included: a power of two from 8 to
+    /// 512 (*at creation*).
     pub page_words: u64,
-    /// Most data files of open tables, each of them a mapping, before tables that nobody uses are closed: at least 1.
-    /// Tables in use stay open beyond it.
+    /// Most data files of open tables, each of them a mapping, before tables that nobody uses are
+    /// closed: at least 1. Tables in use stay open beyond it.
     pub open_files: u32,
-    /// Rounds of purge in a row that must have found the last file of a table empty before it is given back to the file
-    /// system. The background thread takes 50 ms for a round or less.
+    /// Rounds of purge in a row that must have found the last file of a table empty before it is
+    /// given back to the file system. The background thread takes 50 ms for a round or less.
     pub file_return_after: u32,
-    /// Whether pre-fault threads touch the pages of data files and log lanes before the first store does.
+    /// Whether pre-fault threads touch the pages of data files and log lanes before the first store
+    /// does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
     pub prefault_threads: u32,
     /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
-    /// DRAM that the write set of one transaction may take before its words are spilled to the medium, in bytes, 64 KiB or
-    /// more. What cannot be spilled, some 600 bytes for each directory page written, comes on top.
+    /// DRAM that the write set of one transaction may take before its words are spilled to the
+    /// medium, in bytes, 64 KiB or more. What cannot be spilled, some 600 bytes for each directory
+    /// page written, comes on top.
     pub transaction_memory: u64,
-    /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need. Without it the caller
-    /// must do so (tests, tools).
+    /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need.
+    /// Without it the caller must do so (tests, tools).
     pub background: bool,
     /// Seed of pool ids and log salts. `None` takes a seed from the operating system.
     pub seed: Option<u64>,

@@ -1,4 +1,5 @@
-//! The engine: an opened pool, its tables, sessions and maintenance, as an embedding program sees them.
+//! The engine: an opened pool, its tables, sessions and maintenance, as an embedding program sees
+//! them.
 
 use crate::activity::{self, LockStatus, LockWait, TransactionStatus};
 use crate::background::{self, Background};
@@ -22,8 +23,8 @@ use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An opened pool. Clones share it. Dropping the last clone without [`Engine::close`] stops the background thread but
-/// takes no checkpoint, so the next start has more to redo.
+/// An opened pool. Clones share it. Dropping the last clone without [`Engine::close`] stops the
+/// background thread but takes no checkpoint, so the next start has more to redo.
 #[derive(Clone)]
 pub struct Engine {
     pool: Arc<Pool>,
@@ -53,11 +54,12 @@ impl Drop for Running {
 }
 
 impl Engine {
-    /// Opens and recovers the pool on `medium`. Creates one if the medium has none, or only what a creation that was
-    /// cut off left.
+    /// Opens and recovers the pool on `medium`. Creates one if the medium has none, or only what a
+    /// creation that was cut off left.
     ///
-    /// While the engine lives its medium belongs to it alone: whoever opens a second engine on the same `Arc`, or stores
-    /// to the pool's regions, changes rows under their readers. A `FileMedium` keeps out a second one on its directory.
+    /// While the engine lives its medium belongs to it alone: whoever opens a second engine on the
+    /// same `Arc`, or stores to the pool's regions, changes rows under their readers. A
+    /// `FileMedium` keeps out a second one on its directory.
     pub fn open(medium: Arc<dyn Medium>, config: Config) -> Result<Engine> {
         let pool = recovery::open(medium, &config)?;
         let background = config.background.then(|| Background::start(pool.clone()));
@@ -65,9 +67,9 @@ impl Engine {
         Ok(Engine { pool, running: Arc::new(running) })
     }
 
-    /// Stops the background thread and takes a last checkpoint. A held pool is released first. Prepared transactions
-    /// stay prepared in the pool. Sessions still work; the directory stays in use until they, the engine's clones and
-    /// its tables are dropped.
+    /// Stops the background thread and takes a last checkpoint. A held pool is released first.
+    /// Prepared transactions stay prepared in the pool. Sessions still work; the directory stays in
+    /// use until they, the engine's clones and its tables are dropped.
     pub fn close(&self) {
         self.running.stop_background();
         if !self.pool.log.is_failed()
@@ -77,16 +79,19 @@ impl Engine {
         }
     }
 
-    /// Creates a table. The engine stores `definition` and returns it from [`Table::definition`] without reading it.
+    /// Creates a table. The engine stores `definition` and returns it from [`Table::definition`]
+    /// without reading it.
     ///
     /// # Errors
-    /// Exists; DeviceFull; ReadOnlyPool; Configuration if the name is empty or longer than 1024 bytes.
+    /// Exists; DeviceFull; ReadOnlyPool; Configuration if the name is empty or longer than 1024
+    /// bytes.
     pub fn create_table(&self, name: &str, definition: &[u8]) -> Result<Arc<Table>> {
         self.create_table_with(name, definition, &[])
     }
 
-    /// Creates a table with indexes. Errors as for [`Engine::create_table`]; Configuration if a key may be longer than
-    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or if there are more than 255 indexes.
+    /// Creates a table with indexes. Errors as for [`Engine::create_table`]; Configuration if a key
+    /// may be longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), or if there are more than 255
+    /// indexes.
     pub fn create_table_with(&self, name: &str, definition: &[u8], indexes: &[IndexDefinition]) -> Result<Arc<Table>> {
         ddl::create_table(&self.pool, name, Definition::new(indexes, definition))
     }
@@ -94,7 +99,8 @@ impl Engine {
     /// Drops a table, even one that cannot be opened. No transaction may be using it.
     ///
     /// # Errors
-    /// NotFound; LockWaitTimeout if a prepared transaction without a session wrote to the table; ReadOnlyPool.
+    /// NotFound; LockWaitTimeout if a prepared transaction without a session wrote to the table;
+    /// ReadOnlyPool.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         ddl::drop_table(&self.pool, name)
     }
@@ -102,44 +108,50 @@ impl Engine {
     /// Renames a table.
     ///
     /// # Errors
-    /// NotFound; Exists if `to` is taken; LockWaitTimeout as for [`Engine::drop_table`]; ReadOnlyPool.
+    /// NotFound; Exists if `to` is taken; LockWaitTimeout as for [`Engine::drop_table`];
+    /// ReadOnlyPool.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         ddl::rename_table(&self.pool, from, to, false)
     }
 
-    /// Renames a table that the server has filled with the rows of the table it replaces. A snapshot from before the
-    /// rename does not see those rows, so its reads fail with DefinitionChanged instead of finding the table empty.
-    /// Errors as for [`Engine::rename_table`].
+    /// Renames a table that the server has filled with the rows of the table it replaces. A
+    /// snapshot from before the rename does not see those rows, so its reads fail with
+    /// DefinitionChanged instead of finding the table empty. Errors as for
+    /// [`Engine::rename_table`].
     pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
         ddl::rename_table(&self.pool, from, to, true)
     }
 
-    /// Replaces a table by an empty one of the same name and definition, and returns the new table. No transaction may
-    /// be using the old one. Errors as for [`Engine::drop_table`], and DeviceFull.
+    /// Replaces a table by an empty one of the same name and definition, and returns the new table.
+    /// No transaction may be using the old one. Errors as for [`Engine::drop_table`], and
+    /// DeviceFull.
     pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
         ddl::truncate_table(&self.pool, name)
     }
 
-    /// Begins to alter the indexes of a table to those of `indexes`, in that order. No transaction may be writing to the table until
-    /// that is committed or dropped.
+    /// Begins to alter the indexes of a table to those of `indexes`, in that order. No transaction
+    /// may be writing to the table until that is committed or dropped.
     ///
     /// # Errors
-    /// LockWaitTimeout if somebody else alters its indexes, or a prepared transaction without a session wrote to it; TableFull if the
-    /// table has had 65535 indexes; NotFound; Configuration as for [`Engine::create_table_with`]; ReadOnlyPool.
+    /// LockWaitTimeout if somebody else alters its indexes, or a prepared transaction without a
+    /// session wrote to it; TableFull if the table has had 65535 indexes; NotFound; Configuration
+    /// as for [`Engine::create_table_with`]; ReadOnlyPool.
     pub fn alter_indexes(&self, table: &Arc<Table>, indexes: &[AlteredIndex]) -> Result<IndexAlteration> {
         IndexAlteration::begin(&self.pool, table, indexes)
     }
 
-    /// Looks a table up by its name, and opens its files if they are closed. They stay open as long as somebody keeps the
-    /// table.
+    /// Looks a table up by its name, and opens its files if they are closed. They stay open as long
+    /// as somebody keeps the table.
     ///
     /// # Errors
-    /// NotFound; Damaged, NotSupported or Medium if its files cannot be opened. The next call tries again.
+    /// NotFound; Damaged, NotSupported or Medium if its files cannot be opened. The next call tries
+    /// again.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.pool.table(name)
     }
 
-    /// All tables but the catalog, in the order of their names. It opens all of them; [`Engine::table_names`] opens none.
+    /// All tables but the catalog, in the order of their names. It opens all of them;
+    /// [`Engine::table_names`] opens none.
     ///
     /// # Errors
     /// As for [`Engine::table`], with the first table that cannot be opened.
@@ -178,7 +190,8 @@ impl Engine {
         self.pool.prepared.xids()
     }
 
-    /// Commits the prepared transaction named `xid`. Returns false if no such transaction waits without a session.
+    /// Commits the prepared transaction named `xid`. Returns false if no such transaction waits
+    /// without a session.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<bool> {
         match self.pool.prepared.take(xid) {
             Some(detached) => Session::attach(self.pool.clone(), detached).commit().map(|_| true),
@@ -186,7 +199,8 @@ impl Engine {
         }
     }
 
-    /// Rolls the prepared transaction named `xid` back. Returns false if no such transaction waits without a session.
+    /// Rolls the prepared transaction named `xid` back. Returns false if no such transaction waits
+    /// without a session.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<bool> {
         match self.pool.prepared.take(xid) {
             Some(detached) => Session::attach(self.pool.clone(), detached).rollback().map(|()| true),
@@ -194,15 +208,16 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint: redo will begin after the present visible CSN, and log generations that redo no longer needs
-    /// are freed.
+    /// Takes a checkpoint: redo will begin after the present visible CSN, and log generations that
+    /// redo no longer needs are freed.
     pub fn checkpoint(&self) -> Result<Csn> {
         let _changing = self.pool.hold.change();
         self.pool.checkpoint()
     }
 
-    /// Holds the pool still until [`Engine::release`], so that its files can be copied: [`Engine::begin_hold`] and
-    /// [`Engine::await_hold`] in one call. If the wait fails the pool is not held.
+    /// Holds the pool still until [`Engine::release`], so that its files can be copied:
+    /// [`Engine::begin_hold`] and [`Engine::await_hold`] in one call. If the wait fails the pool is
+    /// not held.
     ///
     /// # Errors
     /// Those of the two.
@@ -214,9 +229,10 @@ impl Engine {
         Ok(hold)
     }
 
-    /// Asks for a hold of the pool. From now on every write, commit, prepare, rollback and DDL waits, and so does the
-    /// background thread, but for statements that have written, and whatever else is under way. Reads go on. The pool is
-    /// held once [`Engine::await_hold`] has returned. The number ends the hold at any time, by [`Engine::release`].
+    /// Asks for a hold of the pool. From now on every write, commit, prepare, rollback and DDL
+    /// waits, and so does the background thread, but for statements that have written, and whatever
+    /// else is under way. Reads go on. The pool is held once [`Engine::await_hold`] has returned.
+    /// The number ends the hold at any time, by [`Engine::release`].
     ///
     /// # Errors
     /// Exists if there is a hold already; ReadOnlyPool; Medium.
@@ -229,16 +245,18 @@ impl Engine {
         self.pool.hold.begin()
     }
 
-    /// Waits until what was under way as a hold was asked for has ended: the pool is held from then on.
+    /// Waits until what was under way as a hold was asked for has ended: the pool is held from then
+    /// on.
     ///
     /// # Errors
-    /// LockWaitTimeout if the writing statements do not end within about `timeout`: the caller releases the hold, or waits
-    /// once more. Killed if it was released meanwhile.
+    /// LockWaitTimeout if the writing statements do not end within about `timeout`: the caller
+    /// releases the hold, or waits once more. Killed if it was released meanwhile.
     pub fn await_hold(&self, hold: HoldNumber, timeout: Duration) -> Result<()> {
         self.pool.hold.settle(hold, timeout)
     }
 
-    /// Releases a hold, waiting or not, and no other one. Returns whether it was still there: a copy counts only then.
+    /// Releases a hold, waiting or not, and no other one. Returns whether it was still there: a
+    /// copy counts only then.
     pub fn release(&self, hold: HoldNumber) -> bool {
         self.pool.hold.release(hold)
     }
@@ -248,8 +266,9 @@ impl Engine {
         self.pool.hold.present()
     }
 
-    /// Runs `body`, which may write with sessions that wait for no hold ([`Session::set_within`]), once the pool is not held. Nothing
-    /// interrupts that wait. `body` must do nothing that waits for a hold itself, such as DDL.
+    /// Runs `body`, which may write with sessions that wait for no hold ([`Session::set_within`]),
+    /// once the pool is not held. Nothing interrupts that wait. `body` must do nothing that waits
+    /// for a hold itself, such as DDL.
     pub fn within_change<T>(&self, body: impl FnOnce() -> T) -> T {
         let _changing = self.pool.hold.change();
         body()
@@ -260,16 +279,17 @@ impl Engine {
         self.pool.hold.is_held()
     }
 
-    /// Reclaims the superseded versions that no snapshot and no redo can need any more (I8). Returns their number.
+    /// Reclaims the superseded versions that no snapshot and no redo can need any more (I8).
+    /// Returns their number.
     pub fn purge(&self) -> usize {
         // Planted: purge goes on while the pool is held.
         let _changing = (!perdura_pmem::planted(275)).then(|| self.pool.hold.change());
         self.pool.purge()
     }
 
-    /// Moves rows out of segments of which little is left, a bounded number, and returns how many. Nobody finds a row changed
-    /// by that. The room is free for every use once a checkpoint and [`Engine::purge`] follow. The background thread does so
-    /// in its rounds.
+    /// Moves rows out of segments of which little is left, a bounded number, and returns how many.
+    /// Nobody finds a row changed by that. The room is free for every use once a checkpoint and
+    /// [`Engine::purge`] follow. The background thread does so in its rounds.
     pub fn compact(&self) -> usize {
         compact::round(&self.pool, || false)
     }
@@ -283,16 +303,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Creates the next data file of each table whose free segments have run low, so that no statement waits for it. The
-    /// background thread does so as soon as a statement has asked for it.
+    /// Creates the next data file of each table whose free segments have run low, so that no
+    /// statement waits for it. The background thread does so as soon as a statement has asked for
+    /// it.
     pub fn grow_ahead(&self) {
         let _changing = self.pool.hold.change();
         background::grow_ahead(&self.pool, self.pool.services().take_asked());
     }
 
-    /// Closes tables that nobody uses and nothing waits for: those idle for long, counted in calls, and the longest idle
-    /// if more files are open than [`Config::open_files`]. The background thread does so in each of its rounds. Returns
-    /// the number of tables closed.
+    /// Closes tables that nobody uses and nothing waits for: those idle for long, counted in calls,
+    /// and the longest idle if more files are open than [`Config::open_files`]. The background
+    /// thread does so in each of its rounds. Returns the number of tables closed.
     pub fn close_idle_tables(&self) -> usize {
         self.pool.tables.close_idle()
     }
@@ -307,8 +328,8 @@ impl Engine {
         self.pool.set_lock_wait_timeout(timeout);
     }
 
-    /// Sets the DRAM that the write set of one transaction may take before it spills to the medium, in bytes. It applies to
-    /// transactions under way as well.
+    /// Sets the DRAM that the write set of one transaction may take before it spills to the medium,
+    /// in bytes. It applies to transactions under way as well.
     pub fn set_transaction_memory(&self, bytes: u64) {
         self.pool.set_transaction_memory(bytes);
     }
@@ -320,8 +341,9 @@ impl Engine {
         }
     }
 
-    /// Sets the handler of notices, which report what no statement can: files that cannot be removed, memory that
-    /// cannot be faulted in. Any thread of the engine may call the handler. It first gets the notices kept so far.
+    /// Sets the handler of notices, which report what no statement can: files that cannot be
+    /// removed, memory that cannot be faulted in. Any thread of the engine may call the handler. It
+    /// first gets the notices kept so far.
     pub fn set_notice_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         self.pool.services().notices.set_handler(handler);
     }
@@ -331,34 +353,37 @@ impl Engine {
         Status::of(&self.pool)
     }
 
-    /// Gives `visit` each transaction that has begun, oldest first, until it returns false. Nothing is locked meanwhile.
+    /// Gives `visit` each transaction that has begun, oldest first, until it returns false. Nothing
+    /// is locked meanwhile.
     pub fn each_transaction(&self, mut visit: impl FnMut(TransactionStatus) -> bool) {
         activity::each_transaction(&self.pool, &mut visit);
     }
 
-    /// Gives `visit` the row locks that are in the lock table, those first that somebody waits for, until it returns false.
-    /// Locks in place, which nobody waits for, are only counted ([`TransactionStatus::locks`]). Returns false if there were
-    /// more than are listed. Nothing is locked meanwhile.
+    /// Gives `visit` the row locks that are in the lock table, those first that somebody waits for,
+    /// until it returns false. Locks in place, which nobody waits for, are only counted
+    /// ([`TransactionStatus::locks`]). Returns false if there were more than are listed. Nothing is
+    /// locked meanwhile.
     pub fn each_lock(&self, mut visit: impl FnMut(LockStatus) -> bool) -> bool {
         activity::each_lock(&self.pool, &mut visit)
     }
 
-    /// Gives `visit` each wait for a row lock with each of up to sixteen sessions that it waits for, holders first, until it
-    /// returns false. Nothing is locked meanwhile.
+    /// Gives `visit` each wait for a row lock with each of up to sixteen sessions that it waits
+    /// for, holders first, until it returns false. Nothing is locked meanwhile.
     pub fn each_wait(&self, mut visit: impl FnMut(LockWait) -> bool) {
         activity::each_wait(&self.pool, &mut visit);
     }
 
-    /// Gives `visit` the space of each table, the catalog first, then in the order of their names, until it returns false.
-    /// It opens no table, and counts as no use of one.
+    /// Gives `visit` the space of each table, the catalog first, then in the order of their names,
+    /// until it returns false. It opens no table, and counts as no use of one.
     pub fn each_table(&self, mut visit: impl FnMut(TableSpace) -> bool) {
         if visit(self.pool.catalog.measure()) {
             self.pool.tables.measure(&mut visit);
         }
     }
 
-    /// Gives `visit` the space of each index, in the order of the names of the tables, until it returns false. It opens no table, looks
-    /// at a thousand leaves of an index, and waits for nobody.
+    /// Gives `visit` the space of each index, in the order of the names of the tables, until it
+    /// returns false. It opens no table, looks at a thousand leaves of an index, and waits for
+    /// nobody.
     pub fn each_index(&self, mut visit: impl FnMut(IndexSpace) -> bool) {
         let mut session = self.session(Isolation::ReadCommitted);
         self.pool.tables.each(&mut |table| {

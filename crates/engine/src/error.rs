@@ -13,22 +13,23 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken.
     Exists,
-    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement is to be rolled
-    /// back.
+    /// Another transaction kept the row locked for longer than the lock wait timeout. The statement
+    /// is to be rolled back.
     LockWaitTimeout,
     /// The wait would have closed a cycle of waiters. The transaction is to be rolled back.
     Deadlock,
-    /// Another transaction committed a newer version of the row than this snapshot sees. The transaction is to be
-    /// rolled back and retried, as after a deadlock.
+    /// Another transaction committed a newer version of the row than this snapshot sees. The
+    /// transaction is to be rolled back and retried, as after a deadlock.
     RecordChanged,
-    /// The table was created or rebuilt after the transaction's snapshot, which does not see its rows. The transaction
-    /// is to be ended; the next one sees them.
+    /// The table was created or rebuilt after the transaction's snapshot, which does not see its
+    /// rows. The transaction is to be ended; the next one sees them.
     DefinitionChanged,
     /// A kill interrupted the statement while it waited.
     Killed,
     /// The medium has no room. Only the statement failed.
     DeviceFull,
-    /// The transaction's redo does not fit into the log. The engine has rolled the transaction back.
+    /// The transaction's redo does not fit into the log. The engine has rolled the transaction
+    /// back.
     LogFull,
     /// The table has as many data files as it can have, or the pool has given out all table ids.
     TableFull,
@@ -38,8 +39,8 @@ pub enum ErrorKind {
     DuplicateKey,
     /// The bytes at this place of the pool cannot be right.
     Damaged,
-    /// The pool has a format that this build does not read, or the request asks for something that the engine does not
-    /// do.
+    /// The pool has a format that this build does not read, or the request asks for something that
+    /// the engine does not do.
     NotSupported,
     /// The pool failed stop and takes no more changes. The process is to be restarted.
     ReadOnlyPool,

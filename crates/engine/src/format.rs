@@ -1,9 +1,10 @@
-//! Room *format*: every persistent structure of the engine, defined once for writers, readers, recovery and the check.
-//! Only the rows of the catalog have their codec beside it (`recovery/catalog.rs`).
+//! Room *format*: every persistent structure of the engine, defined once for writers, readers,
+//! recovery and the check. Only the rows of the catalog have their codec beside it
+//! (`recovery/catalog.rs`).
 //!
-//! `docs/format.md` draws the structures byte by byte. The room stands on nothing and touches no memory: it has codecs
-//! and constants. For (I6) it says of each structure when it is valid; for (I2) each structure that changes in place is
-//! one word.
+//! `docs/format.md` draws the structures byte by byte. The room stands on nothing and touches no
+//! memory: it has codecs and constants. For (I6) it says of each structure when it is valid; for
+//! (I2) each structure that changes in place is one word.
 
 mod file;
 mod geometry;

@@ -1,10 +1,11 @@
 //! Room *index*: ordered indexes over the keys of rows.
 //!
-//! It owns the leaves on the medium, their shadows, and the index of the leaves in DRAM. `docs/indexes.md` is the design. The
-//! room stands on `space` and `shadow`. It knows keys and row numbers, no rows. It keeps (I2): of a leaf in use only the valid
-//! word changes in place; (I3): a leaf's content is fenced before its state says that it is in use; (I4): the valid word
-//! has entries of durable commits only; and (I8): a slot is used again, and a place, when neither snapshot nor redo needs
-//! what is there.
+//! It owns the leaves on the medium, their shadows, and the index of the leaves in DRAM.
+//! `docs/indexes.md` is the design. The room stands on `space` and `shadow`. It knows keys and row
+//! numbers, no rows. It keeps (I2): of a leaf in use only the valid word changes in place; (I3): a
+//! leaf's content is fenced before its state says that it is in use; (I4): the valid word has
+//! entries of durable commits only; and (I8): a slot is used again, and a place, when neither
+//! snapshot nor redo needs what is there.
 
 pub mod audit;
 pub mod build;

@@ -2,12 +2,13 @@
 //!
 //! # Inside
 //!
-//! `docs/ARCHITECTURE.md` walks the data paths, `docs/format.md` draws every persistent structure, and
-//! `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
+//! `docs/ARCHITECTURE.md` walks the data paths, `docs/format.md` draws every persistent structure,
+//! and `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
 //!
-//! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions`, `activity` and `background`;
-//! `recovery`; `txn`; `pool`; `changes`; `table`; `index`; `space`; `shadow`; `files`; and at the bottom `service`, `notices`, `config`,
-//! [`mod@format`], `error` and `random`.
+//! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions`,
+//! `activity` and `background`; `recovery`; `txn`; `pool`; `changes`; `table`; `index`; `space`;
+//! `shadow`; `files`; and at the bottom `service`, `notices`, `config`, [`mod@format`], `error` and
+//! `random`.
 
 mod activity;
 mod background;

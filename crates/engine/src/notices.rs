@@ -1,5 +1,5 @@
-//! Notices: warnings for the operator that no statement can report, such as a data file that could not be removed or
-//! memory that could not be faulted in.
+//! Notices: warnings for the operator that no statement can report, such as a data file that could
+//! not be removed or memory that could not be faulted in.
 
 use perdura_pmem::sync::Mutex;
 use std::collections::VecDeque;
@@ -38,7 +38,8 @@ impl Notices {
         }
     }
 
-    /// Sets the handler and passes it the notices kept so far. Any thread may call the handler from then on.
+    /// Sets the handler and passes it the notices kept so far. Any thread may call the handler from
+    /// then on.
     pub fn set_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         let handler: Handler = Arc::new(handler);
         let last = {

@@ -1,9 +1,10 @@
 //! Room *pool*: what the sessions of an opened pool share.
 //!
-//! It owns the log's handle, the register of tables, the lock table and the owners in it, the list of live snapshots,
-//! prepared transactions without a session, and the gate that holds a pool still. It stands on `changes` and `table`.
-//! It keeps (I8): purge reclaims nothing that a live snapshot sees or that the last checkpoint does not cover; (I2) for
-//! a held pool: nobody stores to it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
+//! It owns the log's handle, the register of tables, the lock table and the owners in it, the list
+//! of live snapshots, prepared transactions without a session, and the gate that holds a pool
+//! still. It stands on `changes` and `table`. It keeps (I8): purge reclaims nothing that a live
+//! snapshot sees or that the last checkpoint does not cover; (I2) for a held pool: nobody stores to
+//! it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
 pub mod hold;
 pub mod locks;
@@ -31,8 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tables::Tables;
 
-/// Most bytes of redo records in one log group, before rounding down to whole records. A larger transaction is logged
-/// in chunks.
+/// Most bytes of redo records in one log group, before rounding down to whole records. A larger
+/// transaction is logged in chunks.
 const CHUNK_BYTES: u64 = 48 << 10;
 
 /// Most batches of pages, and of leaves, that a session purges at once.
@@ -73,7 +74,8 @@ pub(crate) struct Pool {
     transaction_memory: AtomicU64,
     /// Most bytes of redo records in one log group: whole records, at most a quarter of a lane.
     pub chunk_bytes: usize,
-    /// Bytes of words in DRAM beyond which a write set is spilled before it is logged: half of a generation.
+    /// Bytes of words in DRAM beyond which a write set is spilled before it is logged: half of a
+    /// generation.
     pub logged_at_most: usize,
     pub counters: EventCounters,
 }
@@ -152,7 +154,8 @@ impl Pool {
         Duration::from_millis(self.lock_wait_timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// Sets how long sessions without a setting of their own wait for a row lock, to the millisecond.
+    /// Sets how long sessions without a setting of their own wait for a row lock, to the
+    /// millisecond.
     pub fn set_lock_wait_timeout(&self, timeout: Duration) {
         self.lock_wait_timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
     }
@@ -185,15 +188,16 @@ impl Pool {
         found.map_or_else(|| format!("a dropped table (id {table})"), |found| found.name().to_string())
     }
 
-    /// The tables that are open, the catalog first. A closed table has nothing to purge or to sweep.
+    /// The tables that are open, the catalog first. A closed table has nothing to purge or to
+    /// sweep.
     pub fn open_tables(&self) -> Vec<Arc<Table>> {
         let mut tables = self.tables.open_list();
         tables.insert(0, self.catalog.clone());
         tables
     }
 
-    /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written the pool fails stop
-    /// (I11).
+    /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written
+    /// the pool fails stop (I11).
     pub fn checkpoint(&self) -> Result<Csn> {
         self.behind.flush_ahead();
         match self.log.checkpoint() {
@@ -211,8 +215,8 @@ impl Pool {
         body()
     }
 
-    /// Purges the open tables as far as live snapshots and the last checkpoint allow (I8). Returns the number of versions
-    /// reclaimed.
+    /// Purges the open tables as far as live snapshots and the last checkpoint allow (I8). Returns
+    /// the number of versions reclaimed.
     pub fn purge(&self) -> usize {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
@@ -228,9 +232,9 @@ impl Pool {
         purged
     }
 
-    /// Purges `table` as far, but no more than some pages and leaves, for a session that is about to take room there: a load
-    /// of updates must not outrun the background thread, and take fresh room while its own garbage waits. A round of purge
-    /// that is under way is waited for.
+    /// Purges `table` as far, but no more than some pages and leaves, for a session that is about
+    /// to take room there: a load of updates must not outrun the background thread, and take fresh
+    /// room while its own garbage waits. A round of purge that is under way is waited for.
     ///
     /// # Errors
     /// Medium, if the checkpoint cannot be written.

@@ -1,4 +1,5 @@
-//! Random words for pool ids and log salts, from the operating system or from a seed that repeats them.
+//! Random words for pool ids and log salts, from the operating system or from a seed that repeats
+//! them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,12 +1,15 @@
-//! Room *recovery*: it creates, opens and recovers a pool, owns the catalog and DDL on it, and checks a pool offline.
+//! Room *recovery*: it creates, opens and recovers a pool, owns the catalog and DDL on it, and
+//! checks a pool offline.
 //!
-//! It stands on `txn`, `pool`, `changes` and `table`. The log does the analysis: it finds the commits above the
-//! checkpoint up to the horizon. Redo is idempotent: it verifies the checksum of what a record names, then stores the
-//! directory word or page state again (I6). It goes over the catalog first, which tells what tables there are. Only
-//! tables that redo or a prepared transaction changes are opened; the others stay closed until their first use. Losers
-//! need no undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock write ends
-//! the recovery (I7). Prepared transactions then get their write sets, cells and locks back. DDL keeps (I8) for files:
-//! table ids are never given twice, and files are removed after the commit that forgets them.
+//! It stands on `txn`, `pool`, `changes` and `table`. The log does the analysis: it finds the
+//! commits above the checkpoint up to the horizon. Redo is idempotent: it verifies the checksum of
+//! what a record names, then stores the directory word or page state again (I6). It goes over the
+//! catalog first, which tells what tables there are. Only tables that redo or a prepared
+//! transaction changes are opened; the others stay closed until their first use. Losers need no
+//! undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock
+//! write ends the recovery (I7). Prepared transactions then get their write sets, cells and locks
+//! back. DDL keeps (I8) for files: table ids are never given twice, and files are removed after the
+//! commit that forgets them.
 
 pub mod alter;
 pub mod catalog;
@@ -42,7 +45,8 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>
     let has = |name: &str| files.iter().any(|(file, _)| file == name);
     if !has(SUPERBLOCK) {
         refuse_lost_superblock(&files)?;
-        // The data files go first, and durably: `super.new` marks them as left by a creation that was cut off.
+        // The data files go first, and durably: `super.new` marks them as left by a creation that
+        // was cut off.
         let (tables, others): (Vec<_>, Vec<_>) = files
             .iter()
             .filter(|(name, _)| is_pool_file(name))
@@ -59,8 +63,8 @@ pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>
     recover(medium, &files, config, &mut random)
 }
 
-/// Refuses data files without a superblock. A creation that was cut off leaves log files alone, or `super.new` beside
-/// the others; anything else is a pool that has lost its superblock.
+/// Refuses data files without a superblock. A creation that was cut off leaves log files alone, or
+/// `super.new` beside the others; anything else is a pool that has lost its superblock.
 pub(crate) fn refuse_lost_superblock(files: &[(String, u64)]) -> Result<()> {
     let tables = files.iter().filter(|(name, _)| parse_data_file_name(name).is_some()).count();
     if tables == 0 || files.iter().any(|(name, _)| name == SUPERBLOCK_NEW) {
@@ -192,8 +196,9 @@ fn open_named(recovery: &Recovery, tables: &Tables) -> Result<BTreeMap<u32, Arc<
     Ok(named)
 }
 
-/// Removes data files that no catalog row names, and those behind the chain of an open table: a creation or drop that was
-/// cut off left them. The files behind the chain of a closed table are removed when it is opened.
+/// Removes data files that no catalog row names, and those behind the chain of an open table: a
+/// creation or drop that was cut off left them. The files behind the chain of a closed table are
+/// removed when it is opened.
 fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table, tables: &Tables) -> Result<()> {
     let mut removed = false;
     for (name, _) in files {

@@ -1,5 +1,5 @@
-//! The services of a pool that tables reach from below: pre-fault, requests to the background thread, notices, and the
-//! list of files still to be removed. All of it is DRAM.
+//! The services of a pool that tables reach from below: pre-fault, requests to the background
+//! thread, notices, and the list of files still to be removed. All of it is DRAM.
 
 use crate::notices::Notices;
 use perdura_pmem::prefault::{Prefault, Priority};
@@ -48,8 +48,8 @@ impl Services {
         }
     }
 
-    /// Queues an existing file for pre-fault, behind new ones. A queue that is not worked on would keep closed tables
-    /// mapped, so nothing is queued while pre-fault is off.
+    /// Queues an existing file for pre-fault, behind new ones. A queue that is not worked on would
+    /// keep closed tables mapped, so nothing is queued while pre-fault is off.
     pub fn prefault_later(&self, region: &Region) {
         if let Some(prefault) = self.prefault.as_ref().filter(|prefault| prefault.is_enabled()) {
             prefault.submit(region.clone(), 0, region.len(), Priority::Low);
@@ -61,7 +61,8 @@ impl Services {
         self.prefault.as_ref()
     }
 
-    /// Asks the background thread for the next file of a table, and wakes it unless the request is queued already.
+    /// Asks the background thread for the next file of a table, and wakes it unless the request is
+    /// queued already.
     pub fn ask_for_file(&self, table: u32) {
         let mut requests = self.requests.lock();
         if !requests.tables.contains(&table) {
@@ -70,8 +71,8 @@ impl Services {
         }
     }
 
-    /// Waits for requests, no longer than `at_most`. Returns the tables that need their next file; `None` when the
-    /// background thread is to stop.
+    /// Waits for requests, no longer than `at_most`. Returns the tables that need their next file;
+    /// `None` when the background thread is to stop.
     pub fn wait(&self, at_most: Duration) -> Option<Vec<u32>> {
         let mut requests = self.requests.lock();
         if requests.tables.is_empty() && !requests.stop {
@@ -97,8 +98,9 @@ impl Services {
         self.wake.notify_all();
     }
 
-    /// Removes files that nothing names any more, and makes the removal durable. [`Services::remove_leftovers`] retries
-    /// files that cannot be removed now; the next start removes them at the latest.
+    /// Removes files that nothing names any more, and makes the removal durable.
+    /// [`Services::remove_leftovers`] retries files that cannot be removed now; the next start
+    /// removes them at the latest.
     pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
         for name in names {
             match medium.remove(&name) {
@@ -133,8 +135,8 @@ impl Services {
         }
     }
 
-    /// Takes a file off the list of files to be removed, because the caller is about to create one of that name.
-    /// Returns whether it was on the list.
+    /// Takes a file off the list of files to be removed, because the caller is about to create one
+    /// of that name. Returns whether it was on the list.
     pub fn forget_leftover(&self, name: &str) -> bool {
         let mut leftovers = self.leftovers.lock();
         let before = leftovers.len();

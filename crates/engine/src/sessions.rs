@@ -1,4 +1,5 @@
-//! The part of the status report about sessions: active transactions, who waits for whom, the last deadlock.
+//! The part of the status report about sessions: active transactions, who waits for whom, the last
+//! deadlock.
 
 use crate::activity::{TransactionStatus, wait_of};
 use crate::pool::Pool;

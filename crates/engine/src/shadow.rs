@@ -1,9 +1,11 @@
-//! Room *shadow*: what DRAM knows of the directory pages that transactions write, or have written lately.
+//! Room *shadow*: what DRAM knows of the directory pages that transactions write, or have written
+//! lately.
 //!
-//! It owns, for each such page, the row locks taken in place, the changes of transactions under way, and the words that
-//! older snapshots still see. A page that nobody has written lately has no shadow. The room stands on `files`. It keeps
-//! (I4): a reader sees a change only once its transaction is committed; and (I3) for words that one thread stores on
-//! behalf of another: the committing thread flushes them.
+//! It owns, for each such page, the row locks taken in place, the changes of transactions under
+//! way, and the words that older snapshots still see. A page that nobody has written lately has no
+//! shadow. The room stands on `files`. It keeps (I4): a reader sees a change only once its
+//! transaction is committed; and (I3) for words that one thread stores on behalf of another: the
+//! committing thread flushes them.
 
 pub mod change;
 pub mod page;

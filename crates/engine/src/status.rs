@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The values of the server's status variables. Counters start at 0 when the pool is opened; gauges, marked so, are
-/// present values.
+/// The values of the server's status variables. Counters start at 0 when the pool is opened;
+/// gauges, marked so, are present values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Commits of transactions that wrote.
@@ -62,7 +62,8 @@ pub struct Counters {
     pub purge_lag: u64,
     /// Total size of the data files, in bytes (gauge).
     pub data_bytes: u64,
-    /// Bytes of the data files in free segments, of tables that have been open since the start (gauge).
+    /// Bytes of the data files in free segments, of tables that have been open since the start
+    /// (gauge).
     pub free_bytes: u64,
     /// Data files of open tables, each mapped into memory (gauge).
     pub open_files: u64,

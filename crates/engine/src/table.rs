@@ -1,8 +1,10 @@
-//! Room *table*: a table, the visibility of its versions, what makes them sound, and the audit of its space.
+//! Room *table*: a table, the visibility of its versions, what makes them sound, and the audit of
+//! its space.
 //!
-//! A table owns the allocator that owns its files; definition and figures it shares with the pool's register, which keeps
-//! them while the table is closed. It stands on `index`, `space` and `files`. It keeps (I4) for readers: a version is live iff the
-//! directory word of its RID, in a published page, names it.
+//! A table owns the allocator that owns its files; definition and figures it shares with the pool's
+//! register, which keeps them while the table is closed. It stands on `index`, `space` and `files`.
+//! It keeps (I4) for readers: a version is live iff the directory word of its RID, in a published
+//! page, names it.
 
 mod audit;
 mod check;
@@ -26,7 +28,8 @@ use perdura_log::Csn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Number of directory pages whose rows are counted when a table is opened; the rest is extrapolated.
+/// Number of directory pages whose rows are counted when a table is opened; the rest is
+/// extrapolated.
 const COUNTED_AT_OPEN: u64 = 4096;
 
 /// An open table: its definition, its files and its row directory.
@@ -40,8 +43,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table's first file, a smaller one on a device that is nearly full. Until the catalog row is committed
-    /// nothing names the table.
+    /// Creates a table's first file, a smaller one on a device that is nearly full. Until the
+    /// catalog row is committed nothing names the table.
     ///
     /// # Errors
     /// DeviceFull, Medium.
@@ -66,7 +69,8 @@ impl Table {
         Table { definition, space, indexes, figures, altered: AtomicBool::new(false) }
     }
 
-    /// Like [`Table::create`], but takes the pool's spare file where the device has no room for another.
+    /// Like [`Table::create`], but takes the pool's spare file where the device has no room for
+    /// another.
     pub(crate) fn create_in_spare(
         context: Arc<TableContext>,
         id: u32,
@@ -96,7 +100,8 @@ impl Table {
         Ok(Table::of(definition, Arc::new(space), indexes, figures))
     }
 
-    /// The table with another definition and other indexes, over the same files. It takes this one's place.
+    /// The table with another definition and other indexes, over the same files. It takes this
+    /// one's place.
     pub(crate) fn altered(&self, definition: Definition, indexes: Indexes) -> Table {
         Table::of(definition, self.space.clone(), indexes, self.figures.clone())
     }
@@ -106,7 +111,8 @@ impl Table {
         self.altered.store(true, Ordering::Release);
     }
 
-    /// Whether the table's indexes were altered since it was looked up: it is to be looked up again.
+    /// Whether the table's indexes were altered since it was looked up: it is to be looked up
+    /// again.
     #[inline]
     pub fn is_altered(&self) -> bool {
         self.altered.load(Ordering::Relaxed)
@@ -117,9 +123,9 @@ impl Table {
         Arc::strong_count(&self.space) == 1
     }
 
-    /// Whether closing the table loses nothing: no version waits for purge (I8). Whatever else DRAM knows of its space, the
-    /// next sweep finds again; every tombstone that it finds is then from before this run, or published since and in
-    /// the queue. Nobody may be using the table.
+    /// Whether closing the table loses nothing: no version waits for purge (I8). Whatever else DRAM
+    /// knows of its space, the next sweep finds again; every tombstone that it finds is then from
+    /// before this run, or published since and in the queue. Nobody may be using the table.
     pub(crate) fn is_at_rest(&self) -> bool {
         // Planted: a table is closed although versions wait for purge.
         self.purge_lag() == 0 && self.indexes.is_at_rest() || perdura_pmem::planted(70)
@@ -204,8 +210,8 @@ impl Table {
         self.space.directory()
     }
 
-    /// Estimated number of committed rows: exact while the pool runs, unless a large table was extrapolated when it was
-    /// first opened.
+    /// Estimated number of committed rows: exact while the pool runs, unless a large table was
+    /// extrapolated when it was first opened.
     pub fn row_count_estimate(&self) -> u64 {
         self.figures.rows()
     }
@@ -215,8 +221,8 @@ impl Table {
         self.figures.add_rows(delta);
     }
 
-    /// Counts the rows when the table is opened for the first time in a run: exactly in the first directory pages, by
-    /// their average in the rest. Nobody may be changing it.
+    /// Counts the rows when the table is opened for the first time in a run: exactly in the first
+    /// directory pages, by their average in the rest. Nobody may be changing it.
     pub(crate) fn estimate_rows(&self) {
         self.figures.count_once(|| self.counted_rows());
     }
@@ -268,7 +274,8 @@ impl Table {
         }
     }
 
-    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
+    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool
+    /// was opened.
     pub fn changed_at(&self) -> u64 {
         self.figures.changed_at()
     }
@@ -284,19 +291,20 @@ impl Table {
         self.chain().is_dropped()
     }
 
-    /// Notes the commit that created the table or put it in the place of another. Older snapshots do not see its rows.
+    /// Notes the commit that created the table or put it in the place of another. Older snapshots
+    /// do not see its rows.
     pub(crate) fn set_defined(&self, csn: Csn) {
         self.figures.set_defined(csn);
     }
 
-    /// Lets every snapshot read the table. Only for a table that one session uses, so that no snapshot can miss rows in
-    /// it.
+    /// Lets every snapshot read the table. Only for a table that one session uses, so that no
+    /// snapshot can miss rows in it.
     pub fn set_private(&self) {
         self.set_defined(0);
     }
 
-    /// Fails with DefinitionChanged if the table was created or rebuilt after `snapshot`, which would silently see none
-    /// of its rows.
+    /// Fails with DefinitionChanged if the table was created or rebuilt after `snapshot`, which
+    /// would silently see none of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
         // Planted: a table newer than the snapshot is read.
         if self.figures.defined() <= snapshot || perdura_pmem::planted(264) {

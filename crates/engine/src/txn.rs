@@ -1,11 +1,12 @@
 //! Room *txn*: sessions and their transactions.
 //!
-//! It owns the snapshots of a session, reads and scans, the online check, writes under row locks, locks of whole tables,
-//! savepoints, and the end of a transaction: commit, prepare, rollback. It stands on `pool`, `changes` and `table`. It keeps (I1): a commit is
-//! acknowledged once it and every commit before it are durable and visible; (I4): nothing is published before its
-//! commit and every earlier one are durable; (I5): between taking a CSN and its fenced record nothing can fail; (I8):
-//! the log forgets a prepared transaction before the space it wrote to is freed; and (I3): each statement fences what
-//! it wrote, because the next may run on another thread.
+//! It owns the snapshots of a session, reads and scans, the online check, writes under row locks,
+//! locks of whole tables, savepoints, and the end of a transaction: commit, prepare, rollback. It
+//! stands on `pool`, `changes` and `table`. It keeps (I1): a commit is acknowledged once it and
+//! every commit before it are durable and visible; (I4): nothing is published before its commit and
+//! every earlier one are durable; (I5): between taking a CSN and its fenced record nothing can
+//! fail; (I8): the log forgets a prepared transaction before the space it wrote to is freed; and
+//! (I3): each statement fences what it wrote, because the next may run on another thread.
 
 mod catch_up;
 pub mod check;

@@ -1,5 +1,5 @@
-//! Hazard: the lists of transactions, row locks, waits and tables leave out who blocks, name the wrong one, or open what is
-//! closed.
+//! Hazard: the lists of transactions, row locks, waits and tables leave out who blocks, name the
+//! wrong one, or open what is closed.
 
 mod common;
 
@@ -129,7 +129,8 @@ fn a_transaction_is_listed_from_its_beginning_to_its_end() {
     assert!(transactions(&engine).is_empty());
 }
 
-/// Hazard: a statement under READ COMMITTED that runs for hours keeps purge waiting, and nobody sees which it is.
+/// Hazard: a statement under READ COMMITTED that runs for hours keeps purge waiting, and nobody
+/// sees which it is.
 #[test]
 fn the_snapshot_of_a_statement_counts() {
     let (_medium, engine) = pool();
@@ -241,7 +242,8 @@ fn the_space_of_a_table_follows_its_rows() {
     assert!(purged.purge_lag == 0 && purged.free_bytes > full.free_bytes, "{purged:?}");
 }
 
-/// Hazard: to look at the space of a thousand tables maps the files of all of them, or keeps them from being closed.
+/// Hazard: to look at the space of a thousand tables maps the files of all of them, or keeps them
+/// from being closed.
 #[test]
 fn closed_tables_are_listed_and_stay_closed() {
     let (medium, engine) = pool();

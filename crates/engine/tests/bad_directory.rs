@@ -1,5 +1,5 @@
-//! Hazard: a directory that cannot hold a pool is taken for one, or refused in words that do not help. Each such
-//! directory is refused by name, with what to do about it.
+//! Hazard: a directory that cannot hold a pool is taken for one, or refused in words that do not
+//! help. Each such directory is refused by name, with what to do about it.
 
 mod common;
 
@@ -90,7 +90,8 @@ fn a_directory_in_use() {
     assert_eq!(common::committed(&engine, &engine.table("t").unwrap()), vec![b"row".to_vec()]);
 }
 
-/// A data file that cannot be opened, here because it became a directory, is refused by its own name.
+/// A data file that cannot be opened, here because it became a directory, is refused by its own
+/// name.
 #[test]
 fn a_file_that_cannot_be_opened() {
     let own = directory();
@@ -111,8 +112,8 @@ fn a_file_that_cannot_be_opened() {
     engine.table("t").expect("it is tried again");
 }
 
-/// Hazard: an engine dropped without close, with its thread running and a transaction prepared, keeps the directory
-/// locked. The directory must be free for the next engine.
+/// Hazard: an engine dropped without close, with its thread running and a transaction prepared,
+/// keeps the directory locked. The directory must be free for the next engine.
 #[test]
 fn a_directory_of_an_engine_that_was_dropped() {
     let own = directory();

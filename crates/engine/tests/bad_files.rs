@@ -1,6 +1,7 @@
-//! Hazard: files of a pool that are missing, cut off, too long, empty, exchanged, from another build or full of rubbish
-//! cost rows in silence. Opening the pool or the table, and checking the pool, must say which file, what is wrong and
-//! what to do, and never panic, hang or lose a row without a word (I6).
+//! Hazard: files of a pool that are missing, cut off, too long, empty, exchanged, from another
+//! build or full of rubbish cost rows in silence. Opening the pool or the table, and checking the
+//! pool, must say which file, what is wrong and what to do, and never panic, hang or lose a row
+//! without a word (I6).
 
 mod common;
 
@@ -129,7 +130,8 @@ fn another_build_has_written_here() {
     }
 }
 
-/// Hazard: a directory whose superblock is lost is taken for an empty one, and a new pool replaces the old files.
+/// Hazard: a directory whose superblock is lost is taken for an empty one, and a new pool replaces
+/// the old files.
 #[test]
 fn a_pool_without_superblock_is_not_made_anew() {
     let subject = subject(true);
@@ -143,8 +145,8 @@ fn a_pool_without_superblock_is_not_made_anew() {
     }
 }
 
-/// Hazard: rubbish makes the engine panic. A damaged pool is opened or refused, and if opened then read, written,
-/// swept, purged and dropped.
+/// Hazard: rubbish makes the engine panic. A damaged pool is opened or refused, and if opened then
+/// read, written, swept, purged and dropped.
 #[test]
 fn rubbish_never_panics() {
     let subjects = [subject(true), subject(false)];
@@ -244,8 +246,8 @@ fn exercise(engine: &Engine, sound: bool, random: &mut Random) {
     let _ = engine.sweep();
     let _ = engine.checkpoint();
     if sound {
-        // In an unsound pool purge may meet versions in segments that claim to be free, which debug builds take for a
-        // bug.
+        // In an unsound pool purge may meet versions in segments that claim to be free, which debug
+        // builds take for a bug.
         engine.purge();
     }
     let _ = engine.truncate_table("small");

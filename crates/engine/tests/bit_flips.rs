@@ -1,8 +1,8 @@
-//! Hazard: a bit that flips at rest costs an acknowledged row in silence. After every flip the check must report
-//! damage, or all rows must be there and stay there (I6).
+//! Hazard: a bit that flips at rest costs an acknowledged row in silence. After every flip the
+//! check must report damage, or all rows must be there and stay there (I6).
 //!
-//! The tests flip bits of every structure, all of them or at seeded places: superblock, log records, file headers, link
-//! words, segment descriptors, page states, directory words, versions.
+//! The tests flip bits of every structure, all of them or at seeded places: superblock, log
+//! records, file headers, link words, segment descriptors, page states, directory words, versions.
 
 mod common;
 
@@ -18,8 +18,8 @@ const SEGMENTS_AT: u64 = 4096;
 const DESCRIPTORS_AT: u64 = 128;
 const LINK_AT: u64 = 64;
 
-/// Flips one bit at a time, at each of `places` (file, byte offset, bit). Returns how many flips were found and how
-/// many were harmless.
+/// Flips one bit at a time, at each of `places` (file, byte offset, bit). Returns how many flips
+/// were found and how many were harmless.
 fn flip_each(subject: &Subject, places: impl IntoIterator<Item = (String, u64, u32)>) -> (u32, u32) {
     let (mut found, mut harmless) = (0, 0);
     for (file, at, bit) in places {

@@ -1,4 +1,5 @@
-//! Hazard: a codec of a persistent structure loses a value, lets a flipped bit pass, or panics on damaged bytes (I6).
+//! Hazard: a codec of a persistent structure loses a value, lets a flipped bit pass, or panics on
+//! damaged bytes (I6).
 
 mod common;
 
@@ -44,7 +45,8 @@ proptest! {
         prop_assert!(!Word(empty.0 ^ 1u64 << bit).is_sound(), "a flipped bit passes");
     }
 
-    /// Hazard: words go on with an incarnation that one of them had lately, or that all of them still have before them.
+    /// Hazard: words go on with an incarnation that one of them had lately, or that all of them
+    /// still have before them.
     #[test]
     fn the_last_of_incarnations(around in 0..1u16 << 12, spread in 1..1u16 << 12, offsets in proptest::collection::vec(any::<u16>(), 1..9)) {
         let had: Vec<u16> = offsets.iter().map(|offset| (around + offset % spread) % 4096).collect();

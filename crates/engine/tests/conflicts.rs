@@ -1,5 +1,6 @@
-//! Hazard: transactions on the same rows lose an update, or conflict without need. A write must never overwrite a
-//! version that its transaction has not seen; and no transaction may be refused that has seen nothing out of date.
+//! Hazard: transactions on the same rows lose an update, or conflict without need. A write must
+//! never overwrite a version that its transaction has not seen; and no transaction may be refused
+//! that has seen nothing out of date.
 
 mod common;
 
@@ -88,7 +89,8 @@ fn a_change_of_what_was_read_before_conflicts() {
     }
 }
 
-/// Hazard: a snapshot taken after a locked read does not see the commit that wrote the row, or sees only a part of it.
+/// Hazard: a snapshot taken after a locked read does not see the commit that wrote the row, or sees
+/// only a part of it.
 #[test]
 fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
@@ -97,8 +99,8 @@ fn a_snapshot_is_not_older_than_the_rows_locked_before_it() {
     }
 }
 
-/// Hazard: a scan for rows to lock reads at a snapshot older than a row locked before, and so misses a row that
-/// matches.
+/// Hazard: a scan for rows to lock reads at a snapshot older than a row locked before, and so
+/// misses a row that matches.
 #[test]
 fn a_search_for_rows_to_lock_is_not_older_than_the_rows_locked_before_it() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted] {
@@ -127,7 +129,8 @@ fn locked_rows_are_seen_by_what_follows(
     let second = other.insert(&table, &0u64.to_le_bytes()).unwrap();
     other.commit().unwrap();
     for now in 1..20u64 {
-        // An ordered commit that is not published yet: no later commit can become visible before it does.
+        // An ordered commit that is not published yet: no later commit can become visible before it
+        // does.
         let mut before = engine.session(Isolation::RepeatableRead);
         before.insert(&late, b"late").unwrap();
         before.end_statement();
@@ -142,7 +145,8 @@ fn locked_rows_are_seen_by_what_follows(
             let mut txn = engine.session(isolation);
             txn.set_lock_wait_timeout(Duration::from_secs(60));
             let locked = loop {
-                // The change cannot commit before `before` is published, so it ends early only by failing.
+                // The change cannot commit before `before` is published, so it ends early only by
+                // failing.
                 assert!(!changing.is_finished(), "the change failed");
                 txn.start_statement();
                 txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();

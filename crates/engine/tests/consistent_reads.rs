@@ -1,5 +1,6 @@
-//! Hazard: at REPEATABLE READ without snapshot isolation, a change works on the row as the snapshot shows it, and so undoes
-//! another's; or the transaction's own write is hidden from it because the row is newer than its snapshot.
+//! Hazard: at REPEATABLE READ without snapshot isolation, a change works on the row as the snapshot
+//! shows it, and so undoes another's; or the transaction's own write is hidden from it because the
+//! row is newer than its snapshot.
 
 mod common;
 
@@ -59,7 +60,8 @@ fn writes_work_on_the_newest_rows_and_reads_on_the_snapshot() {
     assert_eq!(texts(&mut other, &table).len(), 102);
 }
 
-/// A statement that opens the transaction with a lock waits first, and its transaction then sees what it has waited for.
+/// A statement that opens the transaction with a lock waits first, and its transaction then sees
+/// what it has waited for.
 #[test]
 fn a_lock_before_the_snapshot_is_no_conflict() {
     for isolation in [Isolation::ConsistentReads, Isolation::RepeatableRead] {

@@ -1,5 +1,5 @@
-//! Hazard: what a creation leaves that was cut off, and cut off again when it was repeated, looks like a damaged pool.
-//! The next start must take it for an unfinished creation. Tests (I3).
+//! Hazard: what a creation leaves that was cut off, and cut off again when it was repeated, looks
+//! like a damaged pool. The next start must take it for an unfinished creation. Tests (I3).
 
 mod common;
 
@@ -22,8 +22,9 @@ fn killed_in_creation() -> Vec<Killed> {
     killed
 }
 
-/// Files are removed one by one, and after a power loss any of the removals may have happened. When `super.new` was
-/// gone and a data file was not, that looked like a pool that had lost its superblock.
+/// Files are removed one by one, and after a power loss any of the removals may have happened. When
+/// `super.new` was gone and a data file was not, that looked like a pool that had lost its
+/// superblock.
 #[test]
 fn a_creation_cut_off_twice_is_done_again() {
     let killed = killed_in_creation();

@@ -6,8 +6,8 @@ use common::simulated::pool;
 use perdura_engine::{ErrorKind, Isolation};
 use std::time::Duration;
 
-/// A write that a prepared transaction refuses begins a change, which must not outlive the session: it would keep the pool from
-/// ever being held again.
+/// A write that a prepared transaction refuses begins a change, which must not outlive the session:
+/// it would keep the pool from ever being held again.
 #[test]
 fn a_refused_write_does_not_keep_the_pool_from_being_held() {
     let (_medium, engine) = pool();

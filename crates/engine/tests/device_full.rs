@@ -1,7 +1,9 @@
-//! Hazard: a full device stops more than one statement. Committed rows must stay, the transaction must be able to go on
-//! or to roll back, other sessions must go on, deletions must succeed, and what they delete must make room.
+//! Hazard: a full device stops more than one statement. Committed rows must stay, the transaction
+//! must be able to go on or to roll back, other sessions must go on, deletions must succeed, and
+//! what they delete must make room.
 //!
-//! The device fills up at every step in turn: during a row, a new data file, DDL, a commit, the growth of the log.
+//! The device fills up at every step in turn: during a row, a new data file, DDL, a commit, the
+//! growth of the log.
 
 mod common;
 
@@ -114,8 +116,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Deletes all rows, a few in each transaction. Each deletion must find room, at the latest after `patience` rounds
-    /// of purge.
+    /// Deletes all rows, a few in each transaction. Each deletion must find room, at the latest
+    /// after `patience` rounds of purge.
     fn delete_all(&mut self, engine: &Engine, patience: u32) {
         let rids: Vec<_> = std::mem::take(&mut self.model).into_keys().collect();
         for batch in rids.chunks(20) {
@@ -189,10 +191,12 @@ fn every_step_meets_a_full_device() {
     assert!(full > 100, "{full} statements met a full device");
 }
 
-/// Runs DDL on a device that may be full. Each statement succeeds, or fails with DeviceFull and leaves nothing behind.
+/// Runs DDL on a device that may be full. Each statement succeeds, or fails with DeviceFull and
+/// leaves nothing behind.
 fn ddl(engine: &Engine, round: u32) {
     let name = format!("ddl{round}");
-    // The handle is dropped here: a table that somebody has mapped keeps its room when it is truncated.
+    // The handle is dropped here: a table that somebody has mapped keeps its room when it is
+    // truncated.
     match engine.create_table(&name, &[1; 200]).map(drop) {
         Ok(_) => {
             match engine.truncate_table(&name) {
@@ -209,7 +213,8 @@ fn ddl(engine: &Engine, round: u32) {
     }
 }
 
-/// Asserts that a restart leaves all rows as they are, and that no space was lost before or after it.
+/// Asserts that a restart leaves all rows as they are, and that no space was lost before or after
+/// it.
 fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     engine.checkpoint().unwrap();
     engine.purge();
@@ -235,7 +240,8 @@ fn survives(medium: &Arc<SimMedium>, engine: Engine, workers: [Worker; 2]) {
     }
 }
 
-/// Fills the device with rows of `table` until not even a row of one byte fits. Returns their number.
+/// Fills the device with rows of `table` until not even a row of one byte fits. Returns their
+/// number.
 fn fill_up(engine: &Engine, table: &Arc<Table>) -> u32 {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut rows = 0;
@@ -256,8 +262,8 @@ fn fill_up(engine: &Engine, table: &Arc<Table>) -> u32 {
     rows
 }
 
-/// TRUNCATE needs the new table's file before the room of the old one is free. On a full device it failed, where DROP
-/// did not.
+/// TRUNCATE needs the new table's file before the room of the old one is free. On a full device it
+/// failed, where DROP did not.
 #[test]
 fn a_table_that_fills_the_device_can_be_truncated() {
     for room in (300..700).step_by(37) {
@@ -289,7 +295,8 @@ fn a_table_that_fills_the_device_can_be_truncated() {
     }
 }
 
-/// A table that needed a segment asked for its next file in full size only, and failed with megabytes free.
+/// A table that needed a segment asked for its next file in full size only, and failed with
+/// megabytes free.
 #[test]
 fn a_nearly_full_device_is_used_to_its_end() {
     let config = Config { data_file_bytes: 1 << 20, first_file_bytes: 64 << 10, ..small() };
@@ -310,8 +317,8 @@ fn a_nearly_full_device_is_used_to_its_end() {
     }
 }
 
-/// Hazard: a row that fits no usual data file is refused, or its room is lost when it is deleted. The row gets a file
-/// of its own, and later rows reuse its room.
+/// Hazard: a row that fits no usual data file is refused, or its room is lost when it is deleted.
+/// The row gets a file of its own, and later rows reuse its room.
 #[test]
 fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     let (medium, engine) = pool();
@@ -371,7 +378,8 @@ fn a_row_larger_than_a_data_file_gets_one_of_its_own() {
     assert!(table.free_bytes() > 5_000_000);
 }
 
-/// Hazard: a transaction too large for the whole log stops others, or stays half done. It must be rolled back, alone.
+/// Hazard: a transaction too large for the whole log stops others, or stays half done. It must be
+/// rolled back, alone.
 #[test]
 fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     let config = Config {
@@ -434,8 +442,8 @@ fn a_transaction_larger_than_the_log_is_rolled_back_alone() {
     assert!(engine.prepared().is_empty());
 }
 
-/// Hazard: a failed prepare leaves parts of its transaction in the log, and a later commit of the session brings them
-/// back.
+/// Hazard: a failed prepare leaves parts of its transaction in the log, and a later commit of the
+/// session brings them back.
 #[test]
 fn a_failed_prepare_leaves_nothing_to_come_back() {
     let config = Config {
@@ -503,8 +511,8 @@ fn sessions_share_a_full_device() {
     }
 }
 
-/// Hazard: small transactions exhaust the smallest possible log. Its two generations must take turns for any number of
-/// them.
+/// Hazard: small transactions exhaust the smallest possible log. Its two generations must take
+/// turns for any number of them.
 #[test]
 fn a_tiny_log_refuses_no_small_transaction() {
     let config = Config {

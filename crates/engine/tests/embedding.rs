@@ -1,5 +1,6 @@
-//! Hazard: a program in safe Rust gets hold of a row that is changed or freed under it. The tests use the engine as
-//! such a program does: readers, locked reads, tables of another pool. Tests (I8).
+//! Hazard: a program in safe Rust gets hold of a row that is changed or freed under it. The tests
+//! use the engine as such a program does: readers, locked reads, tables of another pool. Tests
+//! (I8).
 
 mod common;
 
@@ -14,8 +15,8 @@ fn rows(session: &mut Session, table: &Arc<Table>) -> Vec<Vec<u8>> {
     rows.unwrap()
 }
 
-/// Hazard: commits of others and purge change the rows of a reader beneath it. All its rows must be those of one
-/// moment.
+/// Hazard: commits of others and purge change the rows of a reader beneath it. All its rows must be
+/// those of one moment.
 #[test]
 fn a_reader_keeps_its_rows_while_others_change_and_purge_them() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
@@ -56,7 +57,8 @@ fn a_reader_keeps_its_rows_while_others_change_and_purge_them() {
     }
 }
 
-/// Hazard: a reader misses what its session wrote, or keeps its snapshot when it is dropped and so holds purge back.
+/// Hazard: a reader misses what its session wrote, or keeps its snapshot when it is dropped and so
+/// holds purge back.
 #[test]
 fn a_reader_sees_its_own_session_and_lets_go() {
     let (_medium, engine) = pool();
@@ -95,8 +97,8 @@ fn a_locked_read_is_of_the_newest_row_and_locks_it() {
     assert_eq!(other.get_for_update(&table, rid).unwrap(), None);
 }
 
-/// Hazard: a session reads a table of another pool, where its snapshots and locks hold nothing. The table must be
-/// refused.
+/// Hazard: a session reads a table of another pool, where its snapshots and locks hold nothing. The
+/// table must be refused.
 #[test]
 fn a_table_of_another_pool_is_refused() {
     let ((_one_medium, one), (_other_medium, other)) = (pool(), pool());
@@ -124,7 +126,8 @@ fn a_table_of_another_pool_is_refused() {
     assert_eq!(rows(&mut theirs, &table), [b"row"]);
 }
 
-/// Hazard: a savepoint of another session is taken for an own one, and rolls back as many writes as that one had.
+/// Hazard: a savepoint of another session is taken for an own one, and rolls back as many writes as
+/// that one had.
 #[test]
 fn a_savepoint_of_another_session_is_refused() {
     let (_medium, engine) = pool();

@@ -1,5 +1,5 @@
-//! Hazard: an error of the engine hides what the log or the medium said. Each error has a kind, a file and an offset,
-//! and chains the errors of the layers below, down to the operating system's.
+//! Hazard: an error of the engine hides what the log or the medium said. Each error has a kind, a
+//! file and an offset, and chains the errors of the layers below, down to the operating system's.
 
 mod common;
 

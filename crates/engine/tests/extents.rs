@@ -1,6 +1,7 @@
-//! Hazard: large versions share segments, so an extent is lost, found where none is, or given to two rows when it comes
-//! and goes beside others, before and after restarts (I4). A restart finds extents from one live version to the next,
-//! across segments, and what a prepared transaction wrote lies in granules that look free.
+//! Hazard: large versions share segments, so an extent is lost, found where none is, or given to
+//! two rows when it comes and goes beside others, before and after restarts (I4). A restart finds
+//! extents from one live version to the next, across segments, and what a prepared transaction
+//! wrote lies in granules that look free.
 
 mod common;
 

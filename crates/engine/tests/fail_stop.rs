@@ -1,5 +1,6 @@
-//! Hazard: a pool goes on writing after a failed persist. It must take no more changes and say so, reads must go on,
-//! nothing may hang, and a restart must recover what was acknowledged (I11). Tests (I5).
+//! Hazard: a pool goes on writing after a failed persist. It must take no more changes and say so,
+//! reads must go on, nothing may hang, and a restart must recover what was acknowledged (I11).
+//! Tests (I5).
 
 mod common;
 
@@ -57,7 +58,8 @@ fn a_failed_checkpoint_stops_writing_and_nothing_else() {
     txn.commit().unwrap();
 }
 
-/// Any sync may be the one that fails. Whatever stops then, the restart must find what was acknowledged.
+/// Any sync may be the one that fails. Whatever stops then, the restart must find what was
+/// acknowledged.
 #[test]
 fn each_sync_may_fail() {
     for seed in seeds(150) {
@@ -104,8 +106,8 @@ fn each_sync_may_fail() {
     }
 }
 
-/// Hazard: a recovery that fails at a sync leaves the pool half recovered. The next attempt must find what this one
-/// found.
+/// Hazard: a recovery that fails at a sync leaves the pool half recovered. The next attempt must
+/// find what this one found.
 #[test]
 fn a_recovery_that_cannot_persist_is_repeated() {
     let (medium, engine) = pool();
@@ -125,8 +127,8 @@ fn a_recovery_that_cannot_persist_is_repeated() {
     assert_eq!(committed(&engine, &engine.table("t").unwrap()), before);
 }
 
-/// Hazard: sessions within commits, or the background thread, hang when the medium begins to fail. All of them must
-/// return.
+/// Hazard: sessions within commits, or the background thread, hang when the medium begins to fail.
+/// All of them must return.
 #[test]
 fn nobody_hangs_when_the_medium_fails_under_load() {
     for seed in seeds(6) {

@@ -1,6 +1,6 @@
-//! Hazard: a table never shrinks. After DELETE of everything its files stayed for ever, though nothing was in them, and no
-//! other table could have their room. Purge gives back what is empty at the chain's end, and no more: neither a row nor an
-//! old RID may come to harm (I8).
+//! Hazard: a table never shrinks. After DELETE of everything its files stayed for ever, though
+//! nothing was in them, and no other table could have their room. Purge gives back what is empty at
+//! the chain's end, and no more: neither a row nor an old RID may come to harm (I8).
 
 mod common;
 
@@ -155,7 +155,8 @@ fn a_row_in_the_last_file_keeps_it() {
     assert!(files(&medium, &table).0 <= 2);
 }
 
-/// Deletes a row and inserts others until one has its place again, until it has been used `times`. Returns its RID.
+/// Deletes a row and inserts others until one has its place again, until it has been used `times`.
+/// Returns its RID.
 fn use_again(engine: &Engine, table: &Arc<Table>, mut rid: Rid, times: u16) -> Rid {
     let mut txn = engine.session(Isolation::ReadCommitted);
     while rid.incarnation() < times {
@@ -175,8 +176,8 @@ fn use_again(engine: &Engine, table: &Arc<Table>, mut rid: Rid, times: u16) -> R
     rid
 }
 
-/// Hazard: the places of a file were used so unequally often that no incarnation is later than all of theirs. The RIDs of
-/// some, if not of the last row deleted, are given again at once.
+/// Hazard: the places of a file were used so unequally often that no incarnation is later than all
+/// of theirs. The RIDs of some, if not of the last row deleted, are given again at once.
 #[test]
 fn a_file_stays_while_its_incarnations_go_all_round() {
     for (times, goes) in [([1400, 1400], true), ([2750, 2750], true), ([1400, 2750], false)] {
@@ -229,7 +230,8 @@ fn a_file_goes_only_after_some_rounds() {
     assert!(seen.len() <= 3, "files come and go: {seen:?}");
 }
 
-/// Hazard: a crash between the two steps leaves a file behind the chain, in the way of the next one of its name.
+/// Hazard: a crash between the two steps leaves a file behind the chain, in the way of the next one
+/// of its name.
 #[test]
 fn a_file_left_behind_the_chain_is_removed_or_replaced() {
     for opened_first in [true, false] {

@@ -1,5 +1,6 @@
-//! Hazard: records and rows with right checksums and wrong content, from a faulty build or an attacker, make recovery
-//! or the check panic, hang, or write outside a table. They must be refused, or taken at their word (I6).
+//! Hazard: records and rows with right checksums and wrong content, from a faulty build or an
+//! attacker, make recovery or the check panic, hang, or write outside a table. They must be
+//! refused, or taken at their word (I6).
 
 mod common;
 
@@ -117,7 +118,8 @@ fn forged_log_records() {
     for seed in seeds(1500) {
         let mut random = Random::new(seed);
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(subject.image.clone()));
-        // Recovering the log alone voids its records, so the engine redoes them into the tables first.
+        // Recovering the log alone voids its records, so the engine redoes them into the tables
+        // first.
         Engine::open(medium.clone(), small()).unwrap().close();
         let recovery = Recovery::open(medium.clone(), &small().log).unwrap();
         let (log, _prepared) = recovery.finish(&mut || 7).unwrap();
@@ -182,7 +184,8 @@ fn forged_catalog_rows() {
     assert!(opened > 50 && refused > 50, "{opened} opened, {refused} refused");
 }
 
-/// Offsets of the versions that the catalog's directory names, with the sizes of their cells in bytes.
+/// Offsets of the versions that the catalog's directory names, with the sizes of their cells in
+/// bytes.
 fn versions(region: &Region) -> Vec<(u64, u64)> {
     let kind = |index: u64| SegmentKind::decode(region.load(128 + index * 8), 1 << 32 ^ index).expect("sound");
     let mut found = Vec::new();

@@ -1,8 +1,9 @@
 //! Hazard: a RID is freed twice, so that two later rows share it and a committed one vanishes (I8).
 //!
-//! A bulk insert with holes in its pages, where a savepoint was rolled back or own rows were deleted, frees their RIDs
-//! when it ends. Its rows are visible by then: another transaction may delete some of them, and purge frees their RIDs.
-//! So the bulk insert must have collected its holes before it published the pages.
+//! A bulk insert with holes in its pages, where a savepoint was rolled back or own rows were
+//! deleted, frees their RIDs when it ends. Its rows are visible by then: another transaction may
+//! delete some of them, and purge frees their RIDs. So the bulk insert must have collected its
+//! holes before it published the pages.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Hazard: a consistent read shows two rows with one primary key. Another transaction deletes a row that the snapshot sees,
-//! and the own one inserts another with its key.
+//! Hazard: a consistent read shows two rows with one primary key. Another transaction deletes a row
+//! that the snapshot sees, and the own one inserts another with its key.
 
 mod common;
 

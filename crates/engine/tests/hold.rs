@@ -1,8 +1,8 @@
 //! Hazard: a backup copies files of different moments, which do not make a pool.
 //!
-//! A backup copies the pool's files one after the other while the server runs. While the pool is held nothing may be
-//! stored: no commit in flight, no purge, no file ahead of need, no DDL, no rollback. The copy is then what a crash at
-//! that moment leaves (I2).
+//! A backup copies the pool's files one after the other while the server runs. While the pool is
+//! held nothing may be stored: no commit in flight, no purge, no file ahead of need, no DDL, no
+//! rollback. The copy is then what a crash at that moment leaves (I2).
 
 mod common;
 
@@ -20,7 +20,8 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Creates, fills, truncates, renames and drops tables; prepares transactions, leaves them, and decides them by name.
+/// Creates, fills, truncates, renames and drops tables; prepares transactions, leaves them, and
+/// decides them by name.
 fn other_work(engine: &Engine, random: &mut Random) {
     for round in 0..4u32 {
         let table = engine.create_table("made", b"").unwrap();
@@ -97,7 +98,8 @@ fn is_whole(copy: Image, bank: &Bank, seed: u64) {
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "seed {seed}");
 }
 
-/// Hazard: a transaction that somebody left open overnight, or a prepared one, keeps every backup waiting.
+/// Hazard: a transaction that somebody left open overnight, or a prepared one, keeps every backup
+/// waiting.
 #[test]
 fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     let (_medium, engine) = common::pool();
@@ -119,8 +121,8 @@ fn idle_transactions_do_not_keep_the_pool_from_being_held() {
     assert_eq!(committed(&engine, &table).len(), 2);
 }
 
-/// A session that had truncated a table waited, within its change, for the DDL lock, whose holder waited for the
-/// release: the pool could not be held.
+/// A session that had truncated a table waited, within its change, for the DDL lock, whose holder
+/// waited for the release: the pool could not be held.
 #[test]
 fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
     for seed in seeds(60) {
@@ -146,7 +148,8 @@ fn definitions_changed_by_two_sessions_do_not_keep_the_pool_from_being_held() {
     }
 }
 
-/// Hazard: a statement that does not end makes the backup, and with it all other writers, wait for ever.
+/// Hazard: a statement that does not end makes the backup, and with it all other writers, wait for
+/// ever.
 #[test]
 fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     let (_medium, engine) = common::pool();
@@ -164,8 +167,8 @@ fn a_hold_that_waits_too_long_gives_up_and_lets_everybody_go_on() {
     engine.hold(Duration::ZERO).unwrap();
 }
 
-/// A release named no hold. So the one of a connection whose own hold was long over ended that of another, whose copy then had files
-/// of several moments.
+/// A release named no hold. So the one of a connection whose own hold was long over ended that of
+/// another, whose copy then had files of several moments.
 #[test]
 fn a_number_releases_its_own_hold_waiting_or_not_and_no_other() {
     let (_medium, engine) = common::pool();
@@ -188,7 +191,8 @@ fn a_number_releases_its_own_hold_waiting_or_not_and_no_other() {
         let error = wait.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Killed, "{error}");
     });
-    // A wait that ends without the pool may be taken up again, for the hold is there until it is released.
+    // A wait that ends without the pool may be taken up again, for the hold is there until it is
+    // released.
     let next = engine.begin_hold().unwrap();
     let error = engine.await_hold(next, Duration::from_millis(2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockWaitTimeout, "{error}");
@@ -199,7 +203,8 @@ fn a_number_releases_its_own_hold_waiting_or_not_and_no_other() {
     running.commit().unwrap();
 }
 
-/// Hazard: a statement that waits for the end of a backup cannot be killed, or a shutdown waits for it.
+/// Hazard: a statement that waits for the end of a backup cannot be killed, or a shutdown waits for
+/// it.
 #[test]
 fn who_waits_for_the_release_can_be_killed_and_closing_releases() {
     let (_medium, engine) = common::pool();

@@ -1,5 +1,6 @@
-//! Hazard: a byte of a leaf that changes at rest costs an entry in silence, or brings a panic. After every change CHECK or the
-//! opening must say so, or each index must have exactly the keys of the rows, and keep them (I6).
+//! Hazard: a byte of a leaf that changes at rest costs an entry in silence, or brings a panic.
+//! After every change CHECK or the opening must say so, or each index must have exactly the keys of
+//! the rows, and keep them (I6).
 
 mod common;
 
@@ -47,7 +48,8 @@ fn leaves(medium: &SimMedium, image: &Image) -> Vec<(String, u64, u64)> {
     leaves
 }
 
-/// A pool with three indexes of some leaves each. A `closed` one has everything in its leaves, the other leaves most of it to redo.
+/// A pool with three indexes of some leaves each. A `closed` one has everything in its leaves, the
+/// other leaves most of it to redo.
 fn subject(closed: bool) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -131,7 +133,8 @@ fn rewrite(txn: &mut Session, keyed: &Keyed, rows: &Rows) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens damaged files and uses them. Returns whether anybody noticed; panics with `hint` if nobody did and something is wrong.
+/// Opens damaged files and uses them. Returns whether anybody noticed; panics with `hint` if nobody
+/// did and something is wrong.
 fn judge(subject: &Subject, medium: SimMedium, hint: &str) -> bool {
     let medium: Arc<dyn Medium> = Arc::new(medium);
     let mut noticed = match check(medium.clone(), &mut |_, _| ()) {
@@ -254,7 +257,8 @@ fn garbage_in_a_leaf() {
     }
 }
 
-/// A search for a key that is not there looks at the leaf that would have it, and not at those behind, though their keys begin alike.
+/// A search for a key that is not there looks at the leaf that would have it, and not at those
+/// behind, though their keys begin alike.
 #[test]
 fn a_missing_key_is_not_looked_for_in_other_leaves() {
     let medium = Arc::new(SimMedium::new());

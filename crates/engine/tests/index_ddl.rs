@@ -1,5 +1,6 @@
-//! Hazard: an index that is added to a table with rows lacks some of them, or has others; one that is dropped comes back, or its
-//! places are lost; an alteration that fails, is ended, or is cut off by a power failure leaves half of itself (I3).
+//! Hazard: an index that is added to a table with rows lacks some of them, or has others; one that
+//! is dropped comes back, or its places are lost; an alteration that fails, is ended, or is cut off
+//! by a power failure leaves half of itself (I3).
 
 mod common;
 
@@ -41,7 +42,8 @@ fn stir(engine: &Engine, keyed: &Keyed, random: &mut Random, count: u64) {
     txn.commit().unwrap();
 }
 
-/// Indexes of every kind come and go, sorted in DRAM or in runs, between changes and restarts of both kinds.
+/// Indexes of every kind come and go, sorted in DRAM or in runs, between changes and restarts of
+/// both kinds.
 #[test]
 fn indexes_come_and_go() {
     for seed in common::seeds(6) {
@@ -122,7 +124,8 @@ fn runs_and_duplicates() {
     number.check(&engine);
 }
 
-/// Whoever holds the table of before is refused, and so are snapshots that a new index lacks entries of.
+/// Whoever holds the table of before is refused, and so are snapshots that a new index lacks
+/// entries of.
 #[test]
 fn what_is_from_before_is_refused() {
     let medium = Arc::new(SimMedium::new());
@@ -227,8 +230,9 @@ fn what_cannot_be_altered() {
     assert_eq!(one.commit(b"").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// The power fails at any moment while indexes are dropped and added, and places of dropped ones are used again. The table then has
-/// the indexes of before or after, each with the keys of its rows; and it can be altered again.
+/// The power fails at any moment while indexes are dropped and added, and places of dropped ones
+/// are used again. The table then has the indexes of before or after, each with the keys of its
+/// rows; and it can be altered again.
 #[test]
 fn power_failures() {
     let mut images = 0;
@@ -327,7 +331,8 @@ fn faults(engine: &Engine, keyed: &Keyed, depth: CheckDepth) -> Vec<String> {
     checker.faults
 }
 
-/// A full check compares keys with their rows, and finds rows that share one; nothing is wrong with a sound table.
+/// A full check compares keys with their rows, and finds rows that share one; nothing is wrong with
+/// a sound table.
 #[test]
 fn a_check_compares_keys() {
     let medium = Arc::new(SimMedium::new());
@@ -338,7 +343,8 @@ fn a_check_compares_keys() {
     let mut txn = engine.session(Isolation::ReadCommitted);
     let fields = Fields::of(777);
     let keys = keyed.kinds.iter().map(|kind| kind.key(&fields)).collect::<Vec<_>>();
-    // A row with the keys of another, and one whose key the client takes for unique, though it was said to repeat.
+    // A row with the keys of another, and one whose key the client takes for unique, though it was
+    // said to repeat.
     let key = |bytes| Key { bytes, may_repeat: false };
     let row = Fields { number: 778, ..fields }.row();
     txn.insert_with(&keyed.table, &row, &[key(&keys[0]), key(&keys[1]), key(&keys[2])]).unwrap();
@@ -355,8 +361,9 @@ fn a_check_compares_keys() {
     assert!(faults(&engine, &keyed, CheckDepth::Quick).is_empty());
 }
 
-/// An index with a damaged leaf refuses its use and names itself; the rows are there, and from them it is made again, for good. A
-/// leaf that does not tell its index damages all of them, until all were made again.
+/// An index with a damaged leaf refuses its use and names itself; the rows are there, and from them
+/// it is made again, for good. A leaf that does not tell its index damages all of them, until all
+/// were made again.
 #[test]
 fn a_damaged_index_is_made_again() {
     let kinds = [Kind::Number, Kind::Name];

@@ -1,6 +1,7 @@
-//! Hazard: beside sessions that exchange the keys of rows, delete rows and give their keys to others, or change a key there and back,
-//! a walk over an index meets a key twice or misses it; forward or backward, at a snapshot, or going on from entry to entry while
-//! leaves split and are packed.
+//! Hazard: beside sessions that exchange the keys of rows, delete rows and give their keys to
+//! others, or change a key there and back, a walk over an index meets a key twice or misses it;
+//! forward or backward, at a snapshot, or going on from entry to entry while leaves split and are
+//! packed.
 
 mod common;
 
@@ -24,7 +25,8 @@ fn open(medium: &Arc<SimMedium>) -> Engine {
     Engine::open(shared, Config { lock_wait_timeout: Duration::from_millis(20), ..config() }).unwrap()
 }
 
-/// One interleaving of two sessions that exchange keys, one that fills and empties gaps, two that look on, and purge.
+/// One interleaving of two sessions that exchange keys, one that fills and empties gaps, two that
+/// look on, and purge.
 fn interleaved(seed: u64, places: u64, transactions: u32) {
     let medium = medium();
     let engine = open(&medium);

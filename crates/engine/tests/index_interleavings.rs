@@ -1,5 +1,5 @@
-//! Hazard: a split, a join, a unique check or a reader meets another thread at the one moment that matters. Each seed is
-//! one interleaving, with a switch of threads at any store, flush or fence.
+//! Hazard: a split, a join, a unique check or a reader meets another thread at the one moment that
+//! matters. Each seed is one interleaving, with a switch of threads at any store, flush or fence.
 
 mod common;
 
@@ -49,8 +49,8 @@ fn raid(seed: u64, kinds: &[Kind], bound: u64, transactions: u32) {
     audit(&engine);
 }
 
-/// Sessions beside one that has had a snapshot from before, so that leaves become vacant, and are populated again, while others
-/// walk past them.
+/// Sessions beside one that has had a snapshot from before, so that leaves become vacant, and are
+/// populated again, while others walk past them.
 fn raid_beside_a_snapshot(seed: u64, kinds: &[Kind], bound: u64, transactions: u32) {
     let medium = medium();
     let engine = open(&medium);

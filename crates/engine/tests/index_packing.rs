@@ -1,4 +1,5 @@
-//! Hazard: keys that move leave leaves behind that are half empty for good, or packing them loses entries or room.
+//! Hazard: keys that move leave leaves behind that are half empty for good, or packing them loses
+//! entries or room.
 
 mod common;
 
@@ -66,7 +67,8 @@ fn in_steps(engine: &Engine, rids: &[Rid], mut change: impl FnMut(&mut Session, 
     }
 }
 
-/// Every key moves once, to a random place. Without packing, leaves end up little more than half full.
+/// Every key moves once, to a random place. Without packing, leaves end up little more than half
+/// full.
 #[test]
 fn leaves_are_well_filled_after_every_key_has_moved() {
     for seed in seeds(3) {
@@ -87,7 +89,8 @@ fn leaves_are_well_filled_after_every_key_has_moved() {
     }
 }
 
-/// Half of the rows go, which leaves few leaves sparse. What is left is packed, and its segments are given back.
+/// Half of the rows go, which leaves few leaves sparse. What is left is packed, and its segments
+/// are given back.
 #[test]
 fn thinned_leaves_are_packed() {
     for seed in seeds(3) {
@@ -107,7 +110,8 @@ fn thinned_leaves_are_packed() {
     }
 }
 
-/// Leaves are packed while others change and read them, under snapshots that see what was there before.
+/// Leaves are packed while others change and read them, under snapshots that see what was there
+/// before.
 #[test]
 fn snapshots_see_what_was_there_before() {
     for seed in seeds(3) {

@@ -1,5 +1,6 @@
-//! Hazard: a restart brings back entries that were rolled back or deleted, or loses those of commits that redo has to
-//! repeat, in leaves that have split or gone since; or it lets go of the keys of prepared transactions.
+//! Hazard: a restart brings back entries that were rolled back or deleted, or loses those of
+//! commits that redo has to repeat, in leaves that have split or gone since; or it lets go of the
+//! keys of prepared transactions.
 
 mod common;
 
@@ -34,7 +35,8 @@ fn restarted(medium: &Arc<SimMedium>, engine: Engine, orderly: bool, kinds: &[Ki
     (engine, keyed)
 }
 
-/// Commits of every size, some checkpointed, some left to redo, then losers; restarted after each, twice at times.
+/// Commits of every size, some checkpointed, some left to redo, then losers; restarted after each,
+/// twice at times.
 #[test]
 fn commits_and_losers_of_every_size() {
     for seed in common::seeds(10) {
@@ -121,7 +123,8 @@ fn redo_meets_leaves_that_have_changed_since() {
     restarted(&medium, engine, false, &kinds, &rows);
 }
 
-/// Inserts and deletes of a prepared transaction stay its own until it is decided, before and after restarts.
+/// Inserts and deletes of a prepared transaction stay its own until it is decided, before and after
+/// restarts.
 #[test]
 fn keys_of_prepared_transactions() {
     for (seed, commits) in [(1, true), (2, false), (3, true), (4, false)] {
@@ -198,9 +201,9 @@ fn keys_of_prepared_transactions() {
     }
 }
 
-/// A transaction that comes to a leaf in several steps, fails for a key in between, and has its leaves split by others logs
-/// the same entries more than once; and a row whose key went there and back has bytes of its own in two slots, of which the log
-/// names one.
+/// A transaction that comes to a leaf in several steps, fails for a key in between, and has its
+/// leaves split by others logs the same entries more than once; and a row whose key went there and
+/// back has bytes of its own in two slots, of which the log names one.
 #[test]
 fn prepared_in_steps_beside_splits_and_old_entries() {
     for commits in [true, false] {
@@ -323,7 +326,8 @@ fn tables_that_close() {
     }
 }
 
-/// So many leaves that several threads read and sort them, in an order that says nothing of their keys, some of them replaced.
+/// So many leaves that several threads read and sort them, in an order that says nothing of their
+/// keys, some of them replaced.
 #[test]
 fn leaves_of_a_large_table() {
     let kinds = [Kind::Number, Kind::Group, Kind::Name];

@@ -1,4 +1,5 @@
-//! Hazard: a rollback leaves entries behind, takes too many back, or forgets those of a leaf that has split since.
+//! Hazard: a rollback leaves entries behind, takes too many back, or forgets those of a leaf that
+//! has split since.
 
 mod common;
 
@@ -71,7 +72,8 @@ fn deletions_are_rolled_back_after_others_split_the_leaf() {
     is_as_before(&engine, &keyed, &before);
 }
 
-/// The second of two transactions in one leaf goes on when the first is rolled back, and the other way round.
+/// The second of two transactions in one leaf goes on when the first is rolled back, and the other
+/// way round.
 #[test]
 fn neighbours_in_a_leaf_end_independently() {
     for order in 0..4 {
@@ -157,8 +159,8 @@ fn savepoints_bring_every_state_back() {
     }
 }
 
-/// Hazard: a statement of many rows meets a duplicate near its end. What it did is taken back, what the transaction did
-/// before stays.
+/// Hazard: a statement of many rows meets a duplicate near its end. What it did is taken back, what
+/// the transaction did before stays.
 #[test]
 fn a_statement_that_meets_a_duplicate_is_taken_back() {
     let engine = open();

@@ -1,5 +1,5 @@
-//! Hazard: a scan of an index begins at the wrong entry, turns at the wrong one, or misses entries where a leaf ends,
-//! splits or goes under it.
+//! Hazard: a scan of an index begins at the wrong entry, turns at the wrong one, or misses entries
+//! where a leaf ends, splits or goes under it.
 
 mod common;
 
@@ -62,7 +62,8 @@ fn empty_and_almost_empty_indexes() {
     look(&Rows::new());
 }
 
-/// Every bound of every kind, in both directions, over several leaves: whole keys that are there or not, and prefixes.
+/// Every bound of every kind, in both directions, over several leaves: whole keys that are there or
+/// not, and prefixes.
 #[test]
 fn every_bound_in_both_directions() {
     let engine = open();
@@ -302,7 +303,8 @@ fn writes_without_keys_are_refused() {
     assert_eq!(plain.indexes(), 0);
 }
 
-/// Hazard: an old key that no entry has, a mistake of the caller, passes and leaves an entry of no row.
+/// Hazard: an old key that no entry has, a mistake of the caller, passes and leaves an entry of no
+/// row.
 #[test]
 fn a_wrong_old_key_is_damage_and_changes_nothing() {
     let engine = open();
@@ -317,7 +319,8 @@ fn a_wrong_old_key_is_damage_and_changes_nothing() {
     keyed.table.audit().unwrap();
 }
 
-/// Hazard: a key that fits no leaf of the pool makes its table grow without end. It is refused, and the transaction goes on.
+/// Hazard: a key that fits no leaf of the pool makes its table grow without end. It is refused, and
+/// the transaction goes on.
 #[test]
 fn keys_too_long_for_the_pool_are_refused() {
     let engine = open();

@@ -1,4 +1,5 @@
-//! Hazard: leaves take room and never give it back, or a leaf that needs room on a full device takes its table down.
+//! Hazard: leaves take room and never give it back, or a leaf that needs room on a full device
+//! takes its table down.
 
 mod common;
 

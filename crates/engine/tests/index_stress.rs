@@ -1,5 +1,6 @@
-//! Hazard: races in the indexes that no seeded interleaving has met. Sessions run on real threads beside the background
-//! thread and insert, delete and take each other's keys, while readers compare each index with the table at one snapshot.
+//! Hazard: races in the indexes that no seeded interleaving has met. Sessions run on real threads
+//! beside the background thread and insert, delete and take each other's keys, while readers
+//! compare each index with the table at one snapshot.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Hazard: an old snapshot loses entries, or gains some, when leaves split, empty, join and are purged, or when one key
-//! changes so often that its leaf has no slot left.
+//! Hazard: an old snapshot loses entries, or gains some, when leaves split, empty, join and are
+//! purged, or when one key changes so often that its leaf has no slot left.
 
 mod common;
 
@@ -79,7 +79,8 @@ fn snapshots_of_every_stage() {
     }
 }
 
-/// A key that comes and goes thousands of times beside a long snapshot, so that its leaf has entries of this key alone.
+/// A key that comes and goes thousands of times beside a long snapshot, so that its leaf has
+/// entries of this key alone.
 #[test]
 fn thousands_of_changes_of_one_key_beside_a_snapshot() {
     let engine = open();
@@ -117,7 +118,8 @@ fn thousands_of_changes_of_one_key_beside_a_snapshot() {
     keyed.table.audit().unwrap();
 }
 
-/// One transaction that changes a key thousands of times takes no more room than its last state, or fails as a whole.
+/// One transaction that changes a key thousands of times takes no more room than its last state, or
+/// fails as a whole.
 #[test]
 fn thousands_of_changes_of_one_key_in_one_transaction() {
     let engine = open();
@@ -152,8 +154,9 @@ fn thousands_of_changes_of_one_key_in_one_transaction() {
 /// Refusals that are waited for: each comes after some 100 ms in which purge might have made room.
 const REFUSALS: u32 = 4;
 
-/// Beside a savepoint every one of the changes may come back. When a leaf has no room for more of them the statement fails, and
-/// nothing else: the transaction goes on, back to the savepoint or without it.
+/// Beside a savepoint every one of the changes may come back. When a leaf has no room for more of
+/// them the statement fails, and nothing else: the transaction goes on, back to the savepoint or
+/// without it.
 #[test]
 fn too_many_changes_of_one_key_beside_a_savepoint() {
     for goes_back in [true, false] {
@@ -205,8 +208,8 @@ fn too_many_changes_of_one_key_beside_a_savepoint() {
     }
 }
 
-/// Hazard: a statement that waits for room in a leaf cannot be killed. While a commit that is visible has not stored its words, that
-/// wait lasts ten seconds.
+/// Hazard: a statement that waits for room in a leaf cannot be killed. While a commit that is
+/// visible has not stored its words, that wait lasts ten seconds.
 #[test]
 fn a_wait_for_room_in_a_leaf_ends_with_a_kill() {
     let engine = open();
@@ -250,7 +253,8 @@ fn a_wait_for_room_in_a_leaf_ends_with_a_kill() {
     assert_eq!(keyed.check(&engine), after);
 }
 
-/// A key that goes back and forth in commits of its own, hundreds of them in one round of purge: its entries are all the same.
+/// A key that goes back and forth in commits of its own, hundreds of them in one round of purge:
+/// its entries are all the same.
 #[test]
 fn a_key_that_flips_between_two_rounds_of_purge() {
     for (kind, beside_a_snapshot) in
@@ -281,7 +285,8 @@ fn a_key_that_flips_between_two_rounds_of_purge() {
     }
 }
 
-/// A group of a thousand rows: entries of one key over many leaves, deleted and inserted in every order.
+/// A group of a thousand rows: entries of one key over many leaves, deleted and inserted in every
+/// order.
 #[test]
 fn one_key_over_many_leaves() {
     let engine = open();
@@ -313,7 +318,8 @@ fn one_key_over_many_leaves() {
     }
 }
 
-/// READ COMMITTED takes a new snapshot for each statement, also for an index; a session that holds none sees nothing old.
+/// READ COMMITTED takes a new snapshot for each statement, also for an index; a session that holds
+/// none sees nothing old.
 #[test]
 fn statements_see_what_was_committed_before_them() {
     let engine = open();

@@ -1,6 +1,7 @@
-//! Hazard: an index and its table part ways. Two writers, whose transactions interleave, change rows with keys of every
-//! kind, in statements and savepoints that are rolled back at times, beside old snapshots, checkpoints, purge and
-//! restarts. A model in DRAM says what every scan, search and unique check must find.
+//! Hazard: an index and its table part ways. Two writers, whose transactions interleave, change
+//! rows with keys of every kind, in statements and savepoints that are rolled back at times, beside
+//! old snapshots, checkpoints, purge and restarts. A model in DRAM says what every scan, search and
+//! unique check must find.
 
 mod common;
 

@@ -1,8 +1,9 @@
-//! Hazard: races between sessions. Each seed replays one interleaving of threads at stores, flushes, fences, locks and
-//! waits.
+//! Hazard: races between sessions. Each seed replays one interleaving of threads at stores,
+//! flushes, fences, locks and waits.
 //!
-//! The races: in the lock table (a wait that never ends, a victim without a cycle), between snapshots and purge, over
-//! freed cells and RIDs, between writers and the sweep after a restart, between two DDL statements (I4, I8).
+//! The races: in the lock table (a wait that never ends, a victim without a cycle), between
+//! snapshots and purge, over freed cells and RIDs, between writers and the sweep after a restart,
+//! between two DDL statements (I4, I8).
 
 mod common;
 
@@ -65,8 +66,8 @@ fn transfers_keep_the_sum_beside_readers_and_purge() {
     }
 }
 
-/// Hazard: of two transactions that read a row under shared locks and then write it, one overwrites the other's update.
-/// One of the two must be a deadlock victim.
+/// Hazard: of two transactions that read a row under shared locks and then write it, one overwrites
+/// the other's update. One of the two must be a deadlock victim.
 #[test]
 fn shared_locks_raised_to_exclusive_lose_no_update() {
     let mut victims = 0;
@@ -111,8 +112,8 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
     assert!(victims > 20, "{victims} victims: the hazard was met");
 }
 
-/// Hazard: a raised lock counts as a second one and is never released. It must be reported as held, and be gone after
-/// one release.
+/// Hazard: a raised lock counts as a second one and is never released. It must be reported as held,
+/// and be gone after one release.
 #[test]
 fn a_raised_lock_is_not_a_new_one() {
     for seed in seeds(200) {
@@ -190,8 +191,8 @@ fn waits_end_by_kill_timeout_or_grant_and_leave_nothing() {
     assert_eq!(kinds, BTreeSet::from(expected));
 }
 
-/// Hazard: after a restart, writers, the sweep and purge meet in segments that are still unswept, and a cell is given
-/// out twice.
+/// Hazard: after a restart, writers, the sweep and purge meet in segments that are still unswept,
+/// and a cell is given out twice.
 #[test]
 fn the_sweep_gives_no_space_twice_beside_writers() {
     for seed in seeds(200) {
@@ -274,8 +275,8 @@ fn freed_rids_and_cells_have_one_taker() {
     }
 }
 
-/// Hazard: a session deletes a row that another has just inserted or is about to change, while purge frees RIDs and
-/// cells for the next. The last commit on each row must count, and no other.
+/// Hazard: a session deletes a row that another has just inserted or is about to change, while
+/// purge frees RIDs and cells for the next. The last commit on each row must count, and no other.
 #[test]
 fn sessions_change_and_delete_each_others_rows() {
     for seed in seeds(120) {
@@ -325,8 +326,8 @@ fn insert_and_delete(engine: &Engine, table: &Arc<perdura_engine::Table>, base: 
     }
 }
 
-/// Hazard: DDL of three sessions on the same names leaves a name twice, or a catalog that says something else after a
-/// restart.
+/// Hazard: DDL of three sessions on the same names leaves a name twice, or a catalog that says
+/// something else after a restart.
 #[test]
 fn ddl_beside_ddl_on_the_same_names() {
     for seed in seeds(200) {

@@ -1,8 +1,8 @@
-//! A process is killed while purge clears the words of deleted rows, or while it publishes a page, its successor uses the cells or the
-//! page, and then the power fails.
+//! A process is killed while purge clears the words of deleted rows, or while it publishes a page,
+//! its successor uses the cells or the page, and then the power fails.
 //!
-//! The successor sees a cleared word that is in the cache only. The word on the medium still names the deletion's cell: what the
-//! successor writes there must not be reached by it. Tests (I8).
+//! The successor sees a cleared word that is in the cache only. The word on the medium still names
+//! the deletion's cell: what the successor writes there must not be reached by it. Tests (I8).
 
 mod common;
 
@@ -21,7 +21,8 @@ fn row(number: u32) -> Vec<u8> {
     format!("row {number:06}").into_bytes()
 }
 
-/// State after a process killed in the purge of its deletions, before the fence of the words it cleared.
+/// State after a process killed in the purge of its deletions, before the fence of the words it
+/// cleared.
 fn killed_in_purge() -> Killed {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let engine = Engine::open(Arc::new(medium), small()).unwrap();
@@ -46,7 +47,8 @@ fn killed_in_purge() -> Killed {
     last.expect("purge fences")
 }
 
-/// Changes the rows that are left until there is no fresh segment, so that freed cells are used again.
+/// Changes the rows that are left until there is no fresh segment, so that freed cells are used
+/// again.
 fn change_all(engine: &Engine) {
     let table = engine.table("t").unwrap();
     let mut session = engine.session(Isolation::ReadCommitted);
@@ -72,7 +74,8 @@ fn a_cell_is_used_again_only_when_no_word_on_the_medium_names_it() {
     }
 }
 
-/// The successor sees a page published by a state that is in the cache only. A row in another line of the page must not depend on it.
+/// The successor sees a page published by a state that is in the cache only. A row in another line
+/// of the page must not depend on it.
 #[test]
 fn a_row_in_a_page_that_a_killed_process_published_stays() {
     let (medium, recorder) = Recorder::attach(SimMedium::new());

@@ -1,5 +1,5 @@
-//! Hazard: a row larger than a data file is refused. Files have 64 MiB, so documents and images of a hundred megabytes
-//! were refused, though a BLOB may have 2 GiB.
+//! Hazard: a row larger than a data file is refused. Files have 64 MiB, so documents and images of
+//! a hundred megabytes were refused, though a BLOB may have 2 GiB.
 
 mod common;
 
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 const GIB: usize = 1 << 30;
 
-/// Inserts a row of a gibibyte, finds it after a restart, deletes it, and reuses the room of its file.
+/// Inserts a row of a gibibyte, finds it after a restart, deletes it, and reuses the room of its
+/// file.
 #[test]
 fn a_row_may_have_a_gibibyte() {
     let directory = common::directory();

@@ -1,5 +1,5 @@
-//! Hazard: beside one long snapshot, a dump say, a row that is updated again and again costs memory, space and reading
-//! time that grow with the number of commits.
+//! Hazard: beside one long snapshot, a dump say, a row that is updated again and again costs
+//! memory, space and reading time that grow with the number of commits.
 //!
 //! The test counts every allocation of its process, so it is alone in its file.
 

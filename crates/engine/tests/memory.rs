@@ -1,5 +1,6 @@
-//! Hazard: a large transaction leaves the memory of its locks, its write set and its superseded versions with the
-//! process for as long as the server runs, even after its table is dropped. It was a gigabyte for four million rows.
+//! Hazard: a large transaction leaves the memory of its locks, its write set and its superseded
+//! versions with the process for as long as the server runs, even after its table is dropped. It
+//! was a gigabyte for four million rows.
 //!
 //! The test counts every allocation of its process, so it is alone in its file.
 

@@ -1,5 +1,6 @@
-//! Hazard: purge merges commits that no snapshot tells apart, and a snapshot then sees a row as it was in between, a
-//! deleted row comes back, a conflict is missed or made up, or a version is lost or freed twice (I8).
+//! Hazard: purge merges commits that no snapshot tells apart, and a snapshot then sees a row as it
+//! was in between, a deleted row comes back, a conflict is missed or made up, or a version is lost
+//! or freed twice (I8).
 
 mod common;
 
@@ -27,8 +28,8 @@ fn update(txn: &mut Session, table: &Arc<Table>, rid: Rid, number: u8) {
     txn.commit().unwrap();
 }
 
-/// Snapshots come and go while rows are inserted, updated and deleted, one and many at a time. Each sees one state, and
-/// in the end all space adds up.
+/// Snapshots come and go while rows are inserted, updated and deleted, one and many at a time. Each
+/// sees one state, and in the end all space adds up.
 #[test]
 fn each_snapshot_goes_on_seeing_its_state() {
     for seed in common::seeds(12) {
@@ -85,8 +86,8 @@ fn each_snapshot_goes_on_seeing_its_state() {
     }
 }
 
-/// A transaction is refused a row that changed after its snapshot, and only such a row, wherever the commits are that
-/// were merged.
+/// A transaction is refused a row that changed after its snapshot, and only such a row, wherever
+/// the commits are that were merged.
 #[test]
 fn merged_commits_conflict_with_older_snapshots_only() {
     let (_medium, engine) = pool();
@@ -122,7 +123,8 @@ fn merged_commits_conflict_with_older_snapshots_only() {
     assert_eq!(refused(&mut late), [None, None, None, Some(ErrorKind::NotFound)]);
 }
 
-/// Commits that no checkpoint covers are named by redo: a crash brings them back from the versions that they wrote.
+/// Commits that no checkpoint covers are named by redo: a crash brings them back from the versions
+/// that they wrote.
 #[test]
 fn commits_above_the_checkpoint_stay_apart() {
     let (medium, engine) = pool();
@@ -181,8 +183,8 @@ fn rows_of_a_bulk_insert_that_no_snapshot_sees_leave_no_space_behind() {
     survives(&medium, engine);
 }
 
-/// Spilled words are merged like others: of updates of whole pages only the first keeps its versions, and rows that
-/// only a later one changed are added.
+/// Spilled words are merged like others: of updates of whole pages only the first keeps its
+/// versions, and rows that only a later one changed are added.
 #[test]
 fn updates_of_whole_pages_are_merged() {
     let (medium, engine) = pool();

@@ -1,8 +1,10 @@
-//! Hazard: beside a transaction that moves rows in an index, a scan that locks rows keeps more DRAM than docs/transactions.md says: its key
-//! and some 100 bytes for each row that has moved, however often it moves on, and nothing once the scan has ended. For a row that a
-//! descending list finds by its whole key, some 60 bytes, however long the key is.
+//! Hazard: beside a transaction that moves rows in an index, a scan that locks rows keeps more DRAM
+//! than docs/transactions.md says: its key and some 100 bytes for each row that has moved, however
+//! often it moves on, and nothing once the scan has ended. For a row that a descending list finds
+//! by its whole key, some 60 bytes, however long the key is.
 //!
-//! The tests count every allocation of their process, so they are alone in their file, and run one after the other.
+//! The tests count every allocation of their process, so they are alone in their file, and run one
+//! after the other.
 
 mod common;
 

@@ -54,7 +54,8 @@ fn mass_updates_take_the_room_of_old_versions() {
             update_part(&mut txn, &table, &rids, part, round);
         }
     }
-    // A part of the table is written twice until its transaction is over, and cells come free here and there.
+    // A part of the table is written twice until its transaction is over, and cells come free here
+    // and there.
     assert!(used(&table) * 100 <= before * 120, "{} bytes of {before}", used(&table));
     drop(txn);
     settle(&engine);

@@ -1,5 +1,6 @@
-//! Hazard: a file that cannot be removed blocks its table's drop or the next table. The drop must succeed, the next
-//! table must be created, and the file must be removed as soon as it can be. Tests (I8).
+//! Hazard: a file that cannot be removed blocks its table's drop or the next table. The drop must
+//! succeed, the next table must be created, and the file must be removed as soon as it can be.
+//! Tests (I8).
 
 mod common;
 
@@ -90,7 +91,8 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     engine.create_table("dropped", b"").unwrap();
     medium.keeps.store(true, Ordering::Relaxed);
 
-    // The drop is committed, so it succeeds, and a notice tells the operator why the room is not free.
+    // The drop is committed, so it succeeds, and a notice tells the operator why the room is not
+    // free.
     engine.drop_table("dropped").unwrap();
     assert_eq!(medium.table_files().len(), 1);
     let heard = told.lock().unwrap().join("\n");
@@ -98,7 +100,8 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     assert!(engine.status().to_string().contains("t.00000002.00000"));
     assert!(engine.counters().notices > 0);
 
-    // A creation that fails after its file exists leaves the file under an id that the next table gets.
+    // A creation that fails after its file exists leaves the file under an id that the next table
+    // gets.
     medium.inner.fail_syncs(true);
     let error = engine.create_table("t", b"").map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
@@ -118,8 +121,9 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
     }
 }
 
-/// A creation that is rolled back leaves its id to the next table. If its file could not be removed, the background
-/// thread went on trying, and removed the file of the table that had got the id meanwhile.
+/// A creation that is rolled back leaves its id to the next table. If its file could not be
+/// removed, the background thread went on trying, and removed the file of the table that had got
+/// the id meanwhile.
 #[test]
 fn a_file_that_was_replaced_is_not_removed_any_more() {
     let medium = Stubborn::new(SimMedium::with_capacity(4 << 20));
@@ -145,8 +149,8 @@ fn a_file_that_was_replaced_is_not_removed_any_more() {
     assert_eq!(common::committed(&engine, &engine.table("t").unwrap()).len(), 1);
 }
 
-/// A spare that could not be renamed was taken for missing. Creating it again failed for ever, and so did each
-/// TRUNCATE.
+/// A spare that could not be renamed was taken for missing. Creating it again failed for ever, and
+/// so did each TRUNCATE.
 #[test]
 fn a_spare_that_could_not_be_renamed_is_still_the_spare() {
     let medium = Stubborn::new(SimMedium::with_capacity(2 << 20));

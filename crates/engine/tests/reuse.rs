@@ -1,5 +1,6 @@
-//! Hazard: what a table gave back after its rows were deleted is used again wrongly, or not at all: a reload is slow and
-//! the table grows, an old RID finds a later row, or a crash brings pages back with the words of their next user (I3, I8).
+//! Hazard: what a table gave back after its rows were deleted is used again wrongly, or not at all:
+//! a reload is slow and the table grows, an old RID finds a later row, or a crash brings pages back
+//! with the words of their next user (I3, I8).
 
 mod common;
 
@@ -51,7 +52,8 @@ fn a_reload_takes_the_room_and_the_pages_of_what_was_deleted() {
         let before = rids;
         rids = load(&mut txn, &table, ROWS);
         assert!(table.data_bytes() <= first + small().data_file_bytes, "round {round}: {} bytes", table.data_bytes());
-        // Row by row, the RIDs would come in the order of 64 at a time from a list; a bulk insert goes through the pages.
+        // Row by row, the RIDs would come in the order of 64 at a time from a list; a bulk insert
+        // goes through the pages.
         let adjacent = rids.windows(2).filter(|pair| pair[1].row() == pair[0].row() + 1).count();
         assert!(adjacent > ROWS as usize * 9 / 10, "round {round}: not a bulk insert");
         are_gone(&mut txn, &table, &before, "after the reload");
@@ -60,7 +62,8 @@ fn a_reload_takes_the_room_and_the_pages_of_what_was_deleted() {
     audit(&engine);
 }
 
-/// Rows deleted one by one, in several transactions and beside others, also leave pages that are given back.
+/// Rows deleted one by one, in several transactions and beside others, also leave pages that are
+/// given back.
 #[test]
 fn pages_emptied_piece_by_piece_are_given_back() {
     for seed in seeds(20) {
@@ -104,7 +107,8 @@ fn pages_emptied_piece_by_piece_are_given_back() {
     }
 }
 
-/// A snapshot from before the deletion sees all rows until it ends; only then the pages are given back.
+/// A snapshot from before the deletion sees all rows until it ends; only then the pages are given
+/// back.
 #[test]
 fn an_old_snapshot_keeps_the_pages_from_their_next_user() {
     let (_medium, engine) = pool();
@@ -131,7 +135,8 @@ fn an_old_snapshot_keeps_the_pages_from_their_next_user() {
     audit(&engine);
 }
 
-/// A lock on a row that is gone may be held while a transaction, or its holder itself, fills the page.
+/// A lock on a row that is gone may be held while a transaction, or its holder itself, fills the
+/// page.
 #[test]
 fn a_lock_on_a_row_that_is_gone_harms_no_later_row() {
     for own in [false, true] {
@@ -167,7 +172,8 @@ fn a_lock_on_a_row_that_is_gone_harms_no_later_row() {
     }
 }
 
-/// Crashes anywhere around the deletion, the giving back and the reload, some of them in a reload that loses.
+/// Crashes anywhere around the deletion, the giving back and the reload, some of them in a reload
+/// that loses.
 #[test]
 fn crashes_around_the_reload_lose_nothing() {
     for seed in seeds(30) {

@@ -1,8 +1,9 @@
 //! Hazard: a scan reads a directory page as far as it is in use, and stops short of a row.
 //!
-//! The mark is DRAM. It rises before a RID is given out, so whatever a snapshot sees lies below it: also beside threads that
-//! insert while others scan, in pages that were given back and taken again, and after a restart, when a sweep finds anew
-//! how far a page is in use, and prepared transactions still have rows behind its last word.
+//! The mark is DRAM. It rises before a RID is given out, so whatever a snapshot sees lies below it:
+//! also beside threads that insert while others scan, in pages that were given back and taken
+//! again, and after a restart, when a sweep finds anew how far a page is in use, and prepared
+//! transactions still have rows behind its last word.
 
 mod common;
 
@@ -49,7 +50,8 @@ fn a_sweep_leaves_the_rows_of_prepared_transactions_in_use() {
     audit(&engine);
 }
 
-/// Inserts up to 100 rows at once and deletes most again, so that pages are filled singly and as a whole, given back and taken.
+/// Inserts up to 100 rows at once and deletes most again, so that pages are filled singly and as a
+/// whole, given back and taken.
 fn churn(engine: &Engine, table: &Arc<Table>, seed: u64, kept: &AtomicUsize) {
     let mut random = Random::new(seed);
     let mut txn = engine.session(Isolation::ReadCommitted);

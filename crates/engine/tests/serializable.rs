@@ -1,7 +1,9 @@
-//! Hazard: what a SERIALIZABLE transaction has read changes before it ends: rows that it decided by (write skew), rows that
-//! it did not find (phantoms), rows whose writer it did not meet because both came at the same moment.
+//! Hazard: what a SERIALIZABLE transaction has read changes before it ends: rows that it decided by
+//! (write skew), rows that it did not find (phantoms), rows whose writer it did not meet because
+//! both came at the same moment.
 //!
-//! Each seed replays one interleaving of threads. Writers of all levels work beside the SERIALIZABLE ones.
+//! Each seed replays one interleaving of threads. Writers of all levels work beside the
+//! SERIALIZABLE ones.
 
 mod common;
 
@@ -29,7 +31,8 @@ fn locked_rows(txn: &mut Session, table: &Arc<Table>, mode: LockMode) -> Result<
     common::try_rows(txn, table)
 }
 
-/// Ends a transaction: commits if all went well, else rolls back, which only a deadlock or a conflict may demand.
+/// Ends a transaction: commits if all went well, else rolls back, which only a deadlock or a
+/// conflict may demand.
 fn end(txn: &mut Session, outcome: Result<bool, Error>) -> bool {
     match outcome {
         Ok(true) => {
@@ -93,8 +96,8 @@ fn somebody_stays_on_call() {
     assert!(victims > 50 && left > 200, "{victims} victims, {left} off call: the hazard was met");
 }
 
-/// Phantoms: each inserts rows if the table has room for them by its own count. There must never be too many, whether
-/// rows come one by one or in bulk, and whoever rolls back.
+/// Phantoms: each inserts rows if the table has room for them by its own count. There must never be
+/// too many, whether rows come one by one or in bulk, and whoever rolls back.
 #[test]
 fn counted_room_is_not_given_twice() {
     const MOST: usize = 200;
@@ -140,8 +143,8 @@ fn counted_room_is_not_given_twice() {
     assert!(full > 20, "{full} tables filled: the hazard was met");
 }
 
-/// One transaction of a writer that knows nothing of readers: inserts, many or few, updates and deletions, at times a
-/// savepoint, at times undone or prepared first.
+/// One transaction of a writer that knows nothing of readers: inserts, many or few, updates and
+/// deletions, at times a savepoint, at times undone or prepared first.
 fn write_some(txn: &mut Session, table: &Arc<Table>, known: &[Rid], random: &mut Random) -> Result<bool, Error> {
     txn.start_statement();
     match random.below(4) {
@@ -176,8 +179,8 @@ fn write_some(txn: &mut Session, table: &Arc<Table>, known: &[Rid], random: &mut
     Ok(!random.one_in(4))
 }
 
-/// Whoever has locked a table finds the same rows at every look, and its own writes besides, whatever writers of lower
-/// levels, purge, the mover of rows and other readers do.
+/// Whoever has locked a table finds the same rows at every look, and its own writes besides,
+/// whatever writers of lower levels, purge, the mover of rows and other readers do.
 #[test]
 fn a_locked_table_stands_still() {
     let levels = [Isolation::ReadCommitted, Isolation::ConsistentReads, Isolation::RepeatableRead];
@@ -244,8 +247,9 @@ fn look_twice(txn: &mut Session, table: &Arc<Table>, random: &mut Random, seed: 
     Ok(false)
 }
 
-/// The race of announcement and look: a writer enters its first row, maybe on a page whose shadow nobody ever had, in the
-/// moment in which a reader comes. Both at once must not happen, and nobody waits for ever.
+/// The race of announcement and look: a writer enters its first row, maybe on a page whose shadow
+/// nobody ever had, in the moment in which a reader comes. Both at once must not happen, and nobody
+/// waits for ever.
 #[test]
 fn a_writer_and_a_reader_that_come_together_see_each_other() {
     let (mut waited, mut free) = (0, 0);
@@ -331,7 +335,8 @@ fn two_readers_that_write_are_a_deadlock_of_two() {
     }
 }
 
-/// A transaction that is going to write locks exclusively at once, so that those of its kind queue up and none fails.
+/// A transaction that is going to write locks exclusively at once, so that those of its kind queue
+/// up and none fails.
 #[test]
 fn those_who_are_going_to_write_are_no_deadlock() {
     for seed in seeds(100) {
@@ -394,8 +399,8 @@ fn a_prepared_writer_keeps_readers_off() {
     }
 }
 
-/// A prepared transaction that has read keeps writers off until it is decided: otherwise a snapshot could see what came
-/// after it, and not the transaction itself.
+/// A prepared transaction that has read keeps writers off until it is decided: otherwise a snapshot
+/// could see what came after it, and not the transaction itself.
 #[test]
 fn a_prepared_reader_keeps_writers_off() {
     let (_medium, engine) = common::pool();
@@ -427,7 +432,8 @@ fn a_table_that_is_not_locked_is_not_read() {
     assert_eq!(rows(&mut txn, &table).len(), 1);
 }
 
-/// Rows read before the statement locks a further table stay valid, and that table is read as it is now.
+/// Rows read before the statement locks a further table stay valid, and that table is read as it is
+/// now.
 #[test]
 fn a_statement_that_locks_a_second_table_sees_it_as_it_is_now() {
     let (_medium, engine) = common::pool();

@@ -1,5 +1,5 @@
-//! Hazard: the server or a DBA is told wrongly who blocks whom: which sessions a waiter waits for, which of them must
-//! give way, and what the report says of both.
+//! Hazard: the server or a DBA is told wrongly who blocks whom: which sessions a waiter waits for,
+//! which of them must give way, and what the report says of both.
 
 mod common;
 
@@ -87,9 +87,9 @@ fn waiting(engine: &Engine) -> usize {
     engine.status().counters.locks_waited_for as usize
 }
 
-/// Hazard: in replication, which commits in the primary's order, an earlier transaction waits in silence for a later
-/// one, which waits to commit after it, until the timeout. The server must be told of every session that a waiter waits
-/// for, those before it in the queue included.
+/// Hazard: in replication, which commits in the primary's order, an earlier transaction waits in
+/// silence for a later one, which waits to commit after it, until the timeout. The server must be
+/// told of every session that a waiter waits for, those before it in the queue included.
 #[test]
 fn a_waiter_names_holders_and_those_before_it() {
     let (_medium, engine) = pool();
@@ -117,9 +117,9 @@ fn a_waiter_names_holders_and_those_before_it() {
     });
 }
 
-/// The transaction that must commit first closes a cycle with one that must commit later. Refused as the victim, it
-/// would be retried and meet the same one again. The server kills the later one instead, whose wait ends at once, and
-/// the first goes on.
+/// The transaction that must commit first closes a cycle with one that must commit later. Refused
+/// as the victim, it would be retried and meet the same one again. The server kills the later one
+/// instead, whose wait ends at once, and the first goes on.
 #[test]
 fn who_commits_later_makes_way_and_is_no_deadlock() {
     let (_medium, engine) = pool();
@@ -151,7 +151,8 @@ fn who_commits_later_makes_way_and_is_no_deadlock() {
     assert_eq!(common::committed(&engine, &table), [b"a2".to_vec(), b"b2".to_vec()]);
 }
 
-/// Hazard: a client is called after its session has ended, by another session that conflicts with it or by the report.
+/// Hazard: a client is called after its session has ended, by another session that conflicts with
+/// it or by the report.
 #[test]
 fn nobody_is_asked_after_its_end() {
     let (_medium, engine) = pool();

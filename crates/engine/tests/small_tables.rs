@@ -1,5 +1,6 @@
-//! Hazard: tables that hold little take much. An empty table had a file of a mebibyte, so that three thousand of them
-//! took three gibibytes, and kilobytes of DRAM for lists that it did not need.
+//! Hazard: tables that hold little take much. An empty table had a file of a mebibyte, so that
+//! three thousand of them took three gibibytes, and kilobytes of DRAM for lists that it did not
+//! need.
 //!
 //! The test counts every allocation of its process, so it is alone in its file.
 

@@ -1,7 +1,7 @@
 //! Hazard: a snapshot sees a row as it was between two writes of the same transaction.
 //!
-//! The interleaved transfers found it: the newest version linked an older snapshot to the version before it, which the
-//! same transaction had written, never published, and freed already.
+//! The interleaved transfers found it: the newest version linked an older snapshot to the version
+//! before it, which the same transaction had written, never published, and freed already.
 
 mod common;
 
@@ -79,8 +79,8 @@ fn rows_written_twice_by_a_transaction_prepared_before_a_restart() {
     assert_eq!(committed(&engine, &table), vec![b"prepared".to_vec()]);
 }
 
-/// The stress test found it: the unused RIDs of a bulk page go to any session, also to one whose snapshot is older than
-/// the page, and the session did not see its own rows there.
+/// The stress test found it: the unused RIDs of a bulk page go to any session, also to one whose
+/// snapshot is older than the page, and the session did not see its own rows there.
 #[test]
 fn own_rows_in_a_page_newer_than_the_snapshot() {
     let (_medium, engine) = pool();

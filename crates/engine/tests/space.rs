@@ -1,9 +1,9 @@
-//! Hazard: a table takes many times the bytes of its rows. Rows of many lengths once took a segment each: beyond a few
-//! cell sizes, every row evicted an open segment and took a fresh one, so that ten megabytes became gigabytes, for
-//! good.
+//! Hazard: a table takes many times the bytes of its rows. Rows of many lengths once took a segment
+//! each: beyond a few cell sizes, every row evicted an open segment and took a fresh one, so that
+//! ten megabytes became gigabytes, for good.
 //!
-//! The tests bound the segments in use and the headers of files by the bytes of rows, version headers and directory
-//! words.
+//! The tests bound the segments in use and the headers of files by the bytes of rows, version
+//! headers and directory words.
 
 mod common;
 
@@ -78,8 +78,8 @@ fn in_use(table: &Table) -> u64 {
     table.data_bytes() - table.free_bytes()
 }
 
-/// Transactions of one row, of many rows, which are bulk inserts, and of a hundred rows, which begin a bulk insert for
-/// their last rows only.
+/// Transactions of one row, of many rows, which are bulk inserts, and of a hundred rows, which
+/// begin a bulk insert for their last rows only.
 #[test]
 fn rows_of_all_lengths_take_little_more_than_their_bytes() {
     for (most, count) in [(200, 100_000), (2000, 40_000), (8192, 15_000)] {
@@ -101,8 +101,9 @@ fn rows_of_all_lengths_take_little_more_than_their_bytes() {
     }
 }
 
-/// Rows of 33 KiB had a segment of 64 KiB each, and rows of 33 MiB a file of 64 MiB. Rows of one length may take an
-/// eighth more than their bytes, headers and words, and a few segments that are not full.
+/// Rows of 33 KiB had a segment of 64 KiB each, and rows of 33 MiB a file of 64 MiB. Rows of one
+/// length may take an eighth more than their bytes, headers and words, and a few segments that are
+/// not full.
 #[test]
 fn rows_of_any_one_length_waste_at_most_an_eighth() {
     let config = Config { data_file_bytes: 4 << 20, first_file_bytes: 64 << 10, page_words: 512, ..config() };
@@ -152,7 +153,8 @@ fn a_small_table_of_many_lengths_stays_small() {
     }
 }
 
-/// Hazard: later loads, of other lengths, do not find the room of loads rolled back and rows deleted.
+/// Hazard: later loads, of other lengths, do not find the room of loads rolled back and rows
+/// deleted.
 #[test]
 fn what_loads_leave_is_used_by_the_next() {
     let engine = open();

@@ -1,5 +1,5 @@
-//! Hazard: a table of which little is left keeps all its room, or the rows that are moved to give it back are lost, seem
-//! changed, or are found in two places (I3, I4, I8).
+//! Hazard: a table of which little is left keeps all its room, or the rows that are moved to give
+//! it back are lost, seem changed, or are found in two places (I3, I4, I8).
 
 mod common;
 
@@ -102,8 +102,9 @@ fn a_table_that_is_not_sparse_stays_as_it_is() {
     audit(&engine);
 }
 
-/// Rows of many lengths share the cells of the longest, as long as no length has earned segments of its own. Hazard: to move
-/// them away, each length takes a segment, more than become free; or the table grows.
+/// Rows of many lengths share the cells of the longest, as long as no length has earned segments of
+/// its own. Hazard: to move them away, each length takes a segment, more than become free; or the
+/// table grows.
 #[test]
 fn moving_takes_no_room() {
     let (medium, engine) = pool();
@@ -140,7 +141,8 @@ fn moving_takes_no_room() {
     survives(&medium, engine);
 }
 
-/// A snapshot from before the move reads its rows where they were. Its transaction may still change them: nobody else has.
+/// A snapshot from before the move reads its rows where they were. Its transaction may still change
+/// them: nobody else has.
 #[test]
 fn to_be_moved_is_not_to_be_changed() {
     let (medium, engine) = pool();
@@ -206,8 +208,8 @@ fn a_row_in_use_is_left_alone() {
     audit(&engine);
 }
 
-/// A lock request without waiting is not refused because the row is being moved, whether or not somebody waits for
-/// it who would share it.
+/// A lock request without waiting is not refused because the row is being moved, whether or not
+/// somebody waits for it who would share it.
 #[test]
 fn a_row_that_is_being_moved_does_not_count_as_locked() {
     for seed in seeds(30) {

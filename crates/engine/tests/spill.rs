@@ -1,5 +1,6 @@
-//! Hazard: a transaction whose write set was spilled loses a row, leaks space, or takes DRAM without bound. Words of its
-//! rows go to the medium and come back, through savepoints, commit, rollback, prepare and crashes (I6).
+//! Hazard: a transaction whose write set was spilled loses a row, leaks space, or takes DRAM
+//! without bound. Words of its rows go to the medium and come back, through savepoints, commit,
+//! rollback, prepare and crashes (I6).
 
 mod common;
 
@@ -145,8 +146,8 @@ fn a_commit_that_was_spilled_is_redone() {
     audit(&engine);
 }
 
-/// Hazard: when the limit is first reached, every page has a few rows only; none is ever spilled, and the commit needs more
-/// of the log than there is.
+/// Hazard: when the limit is first reached, every page has a few rows only; none is ever spilled,
+/// and the commit needs more of the log than there is.
 #[test]
 fn rows_taken_round_robin_over_the_pages_are_spilled() {
     let medium = Arc::new(SimMedium::new());
@@ -171,7 +172,8 @@ fn rows_taken_round_robin_over_the_pages_are_spilled() {
     survives(&medium, engine);
 }
 
-/// Hazard: each statement that changes a row of the transaction's own bulk insert leaves a version and a step behind.
+/// Hazard: each statement that changes a row of the transaction's own bulk insert leaves a version
+/// and a step behind.
 #[test]
 fn a_row_changed_by_many_statements_keeps_one_version() {
     let medium = Arc::new(SimMedium::new());
@@ -192,7 +194,8 @@ fn a_row_changed_by_many_statements_keeps_one_version() {
     audit(&engine);
 }
 
-/// Hazard: a rollback to a savepoint brings the words of all pages that it undoes anything in back to DRAM, however many.
+/// Hazard: a rollback to a savepoint brings the words of all pages that it undoes anything in back
+/// to DRAM, however many.
 #[test]
 fn an_undo_keeps_to_the_limit() {
     let medium = Arc::new(SimMedium::new());

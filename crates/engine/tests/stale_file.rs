@@ -1,8 +1,9 @@
-//! Hazard: one file of a pool is an old copy of itself, say after a restore that went wrong, and the pool opens in
-//! silence.
+//! Hazard: one file of a pool is an old copy of itself, say after a restore that went wrong, and
+//! the pool opens in silence.
 //!
-//! No checksum spans files, so this cannot always be detected (docs/format.md, "What is not detected"). It must be
-//! detected where log records above the checkpoint refer to what the file should hold (I6), and nothing may panic.
+//! No checksum spans files, so this cannot always be detected (docs/format.md, "What is not
+//! detected"). It must be detected where log records above the checkpoint refer to what the file
+//! should hold (I6), and nothing may panic.
 
 mod common;
 
@@ -12,8 +13,8 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Images of a pool after a checkpoint, and after twenty more commits that no checkpoint covers. The pool was not
-/// closed.
+/// Images of a pool after a checkpoint, and after twenty more commits that no checkpoint covers.
+/// The pool was not closed.
 fn earlier_and_later() -> (Image, Image) {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
@@ -85,7 +86,8 @@ fn a_stale_superblock_of_the_same_generations_loses_nothing() {
     assert_eq!(rows, whole);
 }
 
-/// Rows to which no record above the checkpoint refers cannot be missed: the old ones come back, undetected.
+/// Rows to which no record above the checkpoint refers cannot be missed: the old ones come back,
+/// undetected.
 #[test]
 fn a_stale_data_file_behind_the_checkpoint_is_read_as_it_is() {
     let (earlier, later) = earlier_and_later();

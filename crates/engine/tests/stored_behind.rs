@@ -1,5 +1,6 @@
-//! Hazard: races with commits that are visible before their words are stored, and with locks in place. Each seed replays
-//! one interleaving of threads at stores, flushes, fences, locks and waits (I3, I4).
+//! Hazard: races with commits that are visible before their words are stored, and with locks in
+//! place. Each seed replays one interleaving of threads at stores, flushes, fences, locks and waits
+//! (I3, I4).
 
 mod common;
 
@@ -13,8 +14,9 @@ use perdura_pmem::{SimMedium, sync};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hazard: a large commit is visible before its words are stored. Meanwhile others must see all of its rows or none,
-/// find each row that they have seen, and may change it; a crash-free restart then finds their changes.
+/// Hazard: a large commit is visible before its words are stored. Meanwhile others must see all of
+/// its rows or none, find each row that they have seen, and may change it; a crash-free restart
+/// then finds their changes.
 #[test]
 fn a_large_commit_is_whole_while_its_words_are_stored() {
     const ROWS: u32 = 300;
@@ -66,8 +68,8 @@ fn a_large_commit_is_whole_while_its_words_are_stored() {
     }
 }
 
-/// Hazard: a transaction puts the lock that it waits for into the lock table in its holder's name, just as the holder
-/// releases it. Nobody may be left as the holder.
+/// Hazard: a transaction puts the lock that it waits for into the lock table in its holder's name,
+/// just as the holder releases it. Nobody may be left as the holder.
 #[test]
 fn a_lock_released_while_others_queue_is_nobodys() {
     for seed in seeds(200) {
@@ -108,7 +110,8 @@ fn a_lock_released_while_others_queue_is_nobodys() {
     }
 }
 
-/// Hazard: a lock is counted twice, or left over, by a write, an undone write and a release of the same row.
+/// Hazard: a lock is counted twice, or left over, by a write, an undone write and a release of the
+/// same row.
 #[test]
 fn a_row_locked_written_and_undone_is_one_lock() {
     let (_medium, engine) = pool();
@@ -138,8 +141,9 @@ fn a_row_locked_written_and_undone_is_one_lock() {
     }
 }
 
-/// Hazard: a checkpoint goes past words that are in the cache only (I9): redo does not store them again. More pages have such
-/// words than are flushed at a time, and of some the last store was not their committer's.
+/// Hazard: a checkpoint goes past words that are in the cache only (I9): redo does not store them
+/// again. More pages have such words than are flushed at a time, and of some the last store was not
+/// their committer's.
 #[test]
 fn a_checkpoint_has_all_words_flushed_that_it_covers() {
     const ROWS: u32 = 3000;

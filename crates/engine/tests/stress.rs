@@ -1,8 +1,9 @@
-//! Hazard: races that no seeded interleaving has met. Sessions run on real threads beside the background thread, in a
-//! pool so small that files grow, the log wraps and space is reused all the time.
+//! Hazard: races that no seeded interleaving has met. Sessions run on real threads beside the
+//! background thread, in a pool so small that files grow, the log wraps and space is reused all the
+//! time.
 //!
-//! Sums must hold in every snapshot (I4), each session must find what it committed (I1), space must add up (I8), and a
-//! restart must change nothing.
+//! Sums must hold in every snapshot (I4), each session must find what it committed (I1), space must
+//! add up (I8), and a restart must change nothing.
 
 mod common;
 
@@ -17,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A session that inserts, updates, deletes, makes bulk inserts and rolls back to savepoints, in a table that it shares
-/// with others. It remembers what it committed.
+/// A session that inserts, updates, deletes, makes bulk inserts and rolls back to savepoints, in a
+/// table that it shares with others. It remembers what it committed.
 struct Churner {
     txn: Session,
     table: Arc<Table>,
@@ -181,7 +182,8 @@ fn run(engine: &Engine, seed: u64, rounds: u32, left: Left) -> Left {
     let mut txn = engine.session(Isolation::ReadCommitted);
     assert_eq!(bank.sum(&mut txn).unwrap(), bank.total(), "after the restart");
     drop(txn);
-    // In this table, which each run creates for itself, sessions change and delete each other's rows.
+    // In this table, which each run creates for itself, sessions change and delete each other's
+    // rows.
     let raid = Raid::new(engine.create_table(&format!("raided {seed}"), b"").unwrap());
     let writers = AtomicU32::new(6);
     let left = std::thread::scope(|scope| {

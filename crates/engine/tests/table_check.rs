@@ -1,5 +1,5 @@
-//! Hazard: CHECK TABLE says OK to a table that is damaged, takes what others do meanwhile for damage, cannot be stopped, or
-//! keeps purge waiting.
+//! Hazard: CHECK TABLE says OK to a table that is damaged, takes what others do meanwhile for
+//! damage, cannot be stopped, or keeps purge waiting.
 
 mod common;
 
@@ -100,7 +100,8 @@ fn a_row_of_another_definition_is_a_fault() {
     assert_eq!(check_with(&engine, &table, CheckDepth::Quick, |_, _| true).0.faults, 0);
 }
 
-/// Faults that the online check finds in the pool on `medium`; `None` if the pool or a table cannot even be opened.
+/// Faults that the online check finds in the pool on `medium`; `None` if the pool or a table cannot
+/// even be opened.
 fn online(medium: &Arc<dyn Medium>) -> Option<(Engine, Vec<Error>)> {
     let engine = Engine::open(medium.clone(), small()).ok()?;
     let tables = engine.tables().ok()?;
@@ -128,8 +129,8 @@ fn places(subject: &Subject) -> Vec<(String, u64)> {
     places
 }
 
-/// Hazard: a bit that flips at rest, in a version or in the row directory, passes the check although rows are lost or
-/// changed (I6).
+/// Hazard: a bit that flips at rest, in a version or in the row directory, passes the check
+/// although rows are lost or changed (I6).
 #[test]
 fn whatever_changes_a_row_is_found_online() {
     let subject = subject(true);
@@ -219,8 +220,8 @@ fn a_check_can_be_stopped_and_keeps_purge_waiting_for_a_page_only() {
     assert!(asked >= 5 && purged == asked, "asked {asked} times, {purged} purged");
 }
 
-/// Hazard: what others change, delete, insert and purge under a check looks like damage to it, or is read after it was
-/// freed (I8).
+/// Hazard: what others change, delete, insert and purge under a check looks like damage to it, or
+/// is read after it was freed (I8).
 #[test]
 fn nothing_that_others_do_meanwhile_is_a_fault() {
     let (_medium, engine) = pool();

@@ -1,5 +1,6 @@
-//! Hazard: a pool of very many tables meets the limit of mappings or of open files, or a table that was closed meanwhile
-//! has forgotten something: rows, how many there are, which snapshots may read it, what waits for purge (I4, I8).
+//! Hazard: a pool of very many tables meets the limit of mappings or of open files, or a table that
+//! was closed meanwhile has forgotten something: rows, how many there are, which snapshots may read
+//! it, what waits for purge (I4, I8).
 
 mod common;
 
@@ -74,7 +75,8 @@ fn two_thousand_tables_and_fifty_open_files() {
         let table = engine.create_table(&name(number), &number.to_le_bytes()).unwrap();
         insert(&mut txn, &table, number..number + 10);
         if number.is_multiple_of(8) {
-            // As the background thread does every 50 ms: before that a table that was written stays open.
+            // As the background thread does every 50 ms: before that a table that was written stays
+            // open.
             engine.checkpoint().unwrap();
             engine.purge();
         }
@@ -117,7 +119,8 @@ fn two_thousand_tables_and_fifty_open_files() {
     bounded(&engine, "at the end");
 }
 
-/// Hazard: each file is a mapping, and a table of some terabytes in files of one size has too many of them.
+/// Hazard: each file is a mapping, and a table of some terabytes in files of one size has too many
+/// of them.
 #[test]
 fn the_files_of_a_long_chain_grow() {
     let medium = Arc::new(SimMedium::new());
@@ -357,7 +360,8 @@ fn redo_in_tables_that_were_closed() {
     }
 }
 
-/// Damage of a closed table is the error of its use. It costs nothing else, and the check finds all of it.
+/// Damage of a closed table is the error of its use. It costs nothing else, and the check finds all
+/// of it.
 #[test]
 fn a_damaged_closed_table() {
     let medium = Arc::new(SimMedium::new());
@@ -411,8 +415,8 @@ fn a_damaged_closed_table() {
     assert!(check(medium, &mut |_, _| ()).unwrap().problems.is_empty());
 }
 
-/// A growth that was cut off leaves a file behind a table's chain. It is removed once the table is open; those that no
-/// table owns go at the start.
+/// A growth that was cut off leaves a file behind a table's chain. It is removed once the table is
+/// open; those that no table owns go at the start.
 #[test]
 fn files_that_nothing_names() {
     let medium = Arc::new(SimMedium::new());
@@ -484,14 +488,16 @@ fn tables_that_open_and_close_under_load() {
     common::simulated::audit(&engine);
 }
 
-/// A tap that records nothing: it makes every store, flush and fence a point where the scheduler may switch threads.
+/// A tap that records nothing: it makes every store, flush and fence a point where the scheduler
+/// may switch threads.
 struct Unheard;
 
 impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-/// One session of [`seeded_sessions_beside_a_closer`]: it looks its table up each time, and keeps its own rows.
+/// One session of [`seeded_sessions_beside_a_closer`]: it looks its table up each time, and keeps
+/// its own rows.
 fn churn(engine: &Engine, thread: u32, random: &mut Random) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut own: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     let mut txn = engine.session(Isolation::ReadCommitted);

@@ -1,5 +1,5 @@
-//! Hazard: a transaction shows, loses or keeps the wrong rows. The basics: what snapshots see, what rollbacks undo,
-//! what survives a restart (I1, I4).
+//! Hazard: a transaction shows, loses or keeps the wrong rows. The basics: what snapshots see, what
+//! rollbacks undo, what survives a restart (I1, I4).
 
 mod common;
 
@@ -205,7 +205,8 @@ fn space_of_a_lost_transaction_and_of_old_versions_is_found_after_a_restart() {
     assert_eq!(sizes[8], sizes[6], "restarts lose no space: {sizes:?}");
 }
 
-/// Opens the pool, and replaces all rows in one transaction, which is never purged. Returns the table's size in bytes.
+/// Opens the pool, and replaces all rows in one transaction, which is never purged. Returns the
+/// table's size in bytes.
 fn restart_and_replace(medium: &std::sync::Arc<perdura_pmem::SimMedium>) -> u64 {
     let engine = reopen(medium);
     let table = engine.table("t").unwrap();

@@ -1,6 +1,6 @@
-//! Hazard: two-phase commit gives the pool another commit order than the binary log, or a snapshot that agrees with
-//! neither. As in a server, threads prepare one by one, order their commits under the binary log's lock, and publish
-//! later (I1). Each seed is one interleaving.
+//! Hazard: two-phase commit gives the pool another commit order than the binary log, or a snapshot
+//! that agrees with neither. As in a server, threads prepare one by one, order their commits under
+//! the binary log's lock, and publish later (I1). Each seed is one interleaving.
 
 mod common;
 
@@ -81,8 +81,8 @@ fn ordered_commits_and_consistent_snapshots() {
     }
 }
 
-/// Hazard: the transactions of a group, which one thread orders, become visible only once all their own threads have run, each waiting
-/// for the one before.
+/// Hazard: the transactions of a group, which one thread orders, become visible only once all their
+/// own threads have run, each waiting for the one before.
 #[test]
 fn what_one_thread_has_ordered_is_visible() {
     let (medium, engine) = pool();
@@ -113,7 +113,8 @@ fn what_one_thread_has_ordered_is_visible() {
     survives(&medium, engine);
 }
 
-/// Hazard: the leader shows a transaction before those before it are durable, so that others build on what a crash takes back.
+/// Hazard: the leader shows a transaction before those before it are durable, so that others build
+/// on what a crash takes back.
 #[test]
 fn nothing_is_shown_before_what_precedes_it_is_durable() {
     for seed in seeds(300) {
@@ -161,8 +162,8 @@ fn nothing_is_shown_before_what_precedes_it_is_durable() {
     }
 }
 
-/// Hazard: a prepared transaction is lost when its session ends. It must be there to be decided by name, before or
-/// after a restart.
+/// Hazard: a prepared transaction is lost when its session ends. It must be there to be decided by
+/// name, before or after a restart.
 #[test]
 fn sessions_that_end_while_prepared() {
     for seed in seeds(200) {

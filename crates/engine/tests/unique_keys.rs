@@ -1,5 +1,5 @@
-//! Hazard: two rows get one unique key, or a key that is free is refused. Whether a key is taken may depend on a
-//! transaction that has not ended; then the insert waits for it.
+//! Hazard: two rows get one unique key, or a key that is free is refused. Whether a key is taken
+//! may depend on a transaction that has not ended; then the insert waits for it.
 
 mod common;
 
@@ -95,7 +95,8 @@ fn keys_that_change_hands_in_one_transaction() {
     keyed.check(&engine);
 }
 
-/// A key is deleted and inserted again, by the same transaction, again and again, then rolled back or kept.
+/// A key is deleted and inserted again, by the same transaction, again and again, then rolled back
+/// or kept.
 #[test]
 fn a_key_deleted_and_inserted_again() {
     for kept in [true, false] {
@@ -157,7 +158,8 @@ fn keys_of_transactions_under_way() {
     assert_eq!(keyed.check(&engine).len(), 5);
 }
 
-/// Runs `first` in one transaction; while it is open, a second thread writes `row`; then the first ends. Returns what the second got.
+/// Runs `first` in one transaction; while it is open, a second thread writes `row`; then the first
+/// ends. Returns what the second got.
 fn meanwhile(
     engine: &Engine,
     keyed: &Keyed,
@@ -213,8 +215,8 @@ fn an_insert_waits_for_what_becomes_of_the_key() {
     }
 }
 
-/// Hazard: the key is taken from its row and given to another one in one commit. Whoever waited for the first must find
-/// the second.
+/// Hazard: the key is taken from its row and given to another one in one commit. Whoever waited for
+/// the first must find the second.
 #[test]
 fn the_key_has_moved_when_the_wait_ends() {
     let (engine, keyed) = open();
@@ -265,7 +267,8 @@ fn a_deadlock_of_keys_is_found() {
     }
 }
 
-/// Hazard: under an old snapshot a key looks free, or taken, that is not. Uniqueness is that of the newest rows.
+/// Hazard: under an old snapshot a key looks free, or taken, that is not. Uniqueness is that of the
+/// newest rows.
 #[test]
 fn a_snapshot_does_not_decide_what_is_unique() {
     let (engine, keyed) = open();
@@ -295,11 +298,13 @@ fn a_snapshot_does_not_decide_what_is_unique() {
     assert_eq!(keyed.check(&engine).len(), 2);
 }
 
-/// Hazard: INSERT IGNORE or an upsert of many rows whose keys are taken holds the room of all of them until the transaction ends.
+/// Hazard: INSERT IGNORE or an upsert of many rows whose keys are taken holds the room of all of
+/// them until the transaction ends.
 #[test]
 fn refused_inserts_take_no_room() {
     const REFUSED: u32 = 3000;
-    // Rows inserted before, one by one or in bulk; and bytes beside the keys: in cells, and in extents.
+    // Rows inserted before, one by one or in bulk; and bytes beside the keys: in cells, and in
+    // extents.
     for (inserted, padding) in [(0, 30), (40, 30), (200, 30), (0, 900), (200, 900)] {
         let (engine, keyed) = open();
         let committed = fill(&engine, &keyed, (1..=50).map(|number| fields(number, number as u32)));
@@ -320,7 +325,8 @@ fn refused_inserts_take_no_room() {
         (0..200).for_each(&mut refuse);
         let before = used();
         (200..REFUSED).for_each(&mut refuse);
-        // No more than the segment that is open: a row of each refusal would take a hundred times that.
+        // No more than the segment that is open: a row of each refusal would take a hundred times
+        // that.
         let more = used().saturating_sub(before);
         assert!(more <= 2 * config().segment_bytes, "{inserted} rows, padding {padding}: {more} bytes more");
         txn.end_statement();

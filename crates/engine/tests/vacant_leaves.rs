@@ -1,5 +1,5 @@
-//! Hazard: beside a long snapshot, walks over an index go through all that was deleted since, leaf by leaf; or they pass by
-//! a leaf in which they should see something (I8).
+//! Hazard: beside a long snapshot, walks over an index go through all that was deleted since, leaf
+//! by leaf; or they pass by a leaf in which they should see something (I8).
 
 mod common;
 
@@ -129,8 +129,8 @@ fn walks_pass_by_what_only_an_old_snapshot_sees() {
     assert_eq!(keyed.check(&engine).len(), 200);
 }
 
-/// A queue beside a long snapshot: rows come at one end and go at the other. Leaves of rows that no snapshot sees are joined, and
-/// the history of each leaf stays short.
+/// A queue beside a long snapshot: rows come at one end and go at the other. Leaves of rows that no
+/// snapshot sees are joined, and the history of each leaf stays short.
 #[test]
 fn a_queue_beside_a_long_snapshot_keeps_few_leaves_populated() {
     for seed in seeds(4) {

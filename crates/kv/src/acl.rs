@@ -1,15 +1,17 @@
 //! Access control: users, their passwords and their rights, which the whole cluster shares.
 //!
-//! Users are kept beside the keys and in the same log. Whoever asks for rights reads them into an [`Acl`], which tells by a number
-//! whether it is still what is stored. All fails closed: before they are read nobody has rights, and who cannot be read has none.
+//! Users are kept beside the keys and in the same log. Whoever asks for rights reads them into an
+//! [`Acl`], which tells by a number whether it is still what is stored. All fails closed: before
+//! they are read nobody has rights, and who cannot be read has none.
 //!
 //! ```text
 //! 0x01 'u' name   the record of a user (`record`)
 //! 0x01 'v'        the index of the entry that has changed a user last (8)
 //! ```
 //!
-//! There are [`USERS_MAX`] users of [`RULES_BYTES_MAX`] of rules each at most. Passwords are kept as their SHA-256, as Redis does.
-//! Not here, though Redis has them: selectors. Channels are kept, but there are no commands on them.
+//! There are [`USERS_MAX`] users of [`RULES_BYTES_MAX`] of rules each at most. Passwords are kept
+//! as their SHA-256, as Redis does. Not here, though Redis has them: selectors. Channels are kept,
+//! but there are no commands on them.
 
 mod categories;
 mod patterns;

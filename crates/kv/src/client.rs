@@ -1,34 +1,41 @@
-//! The clients of a replica, without input or output: bytes come in, commands go to the node with tickets, and replies go out in the
-//! order of the requests, in whatever order the node answers.
+//! The clients of a replica, without input or output: bytes come in, commands go to the node with
+//! tickets, and replies go out in the order of the requests, in whatever order the node answers.
 //!
 //! A turn of the reactor, as the clients see it, which begins with [`Clients::begin_step`]:
 //!
 //! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
-//! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No more is read while
-//!    [`Clients::wants_input`] is false.
-//! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out, whether users are known; then
-//!    [`Clients::take_notices`] for the log.
-//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, does reads that may be done, as far as a step goes, and
-//!    asks the node for the reads of all at once. While [`Clients::has_work`], the next turn comes without waiting for anything.
-//! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then again 4, until the node has nothing to give out.
-//! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what was written. When it is empty: close if
-//!    [`Clients::is_over`], else [`Clients::advance`], for what was held up by a full output.
-//! 7. [`Clients::close`] for who is gone. Its tokens and tickets are not mistaken for the next one's.
+//! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No
+//!    more is read while [`Clients::wants_input`] is false.
+//! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out,
+//!    whether users are known; then [`Clients::take_notices`] for the log.
+//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, does reads
+//!    that may be done, as far as a step goes, and asks the node for the reads of all at once.
+//!    While [`Clients::has_work`], the next turn comes without waiting for anything.
+//! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then
+//!    again 4, until the node has nothing to give out.
+//! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what
+//!    was written. When it is empty: close if [`Clients::is_over`], else [`Clients::advance`], for
+//!    what was held up by a full output.
+//! 7. [`Clients::close`] for who is gone. Its tokens and tickets are not mistaken for the next
+//!    one's.
 //!
 //! Tickets have the top bit clear; the server may use those with it set for its own.
 //!
 //! # Order
-//! Commands of one connection take effect in their order. Writes are evaluated when they come, on the newest versions. Reads wait for
-//! ReadIndex, all of a turn under one ticket, and are done on what is applied. A read behind a write of the same connection is
-//! evaluated with it, and a write behind reads that wait evaluates these first.
+//! Commands of one connection take effect in their order. Writes are evaluated when they come, on
+//! the newest versions. Reads wait for ReadIndex, all of a turn under one ticket, and are done on
+//! what is applied. A read behind a write of the same connection is evaluated with it, and a write
+//! behind reads that wait evaluates these first.
 //!
-//! Where requests are passed on to the leader (`forward`): at the replica that follows, [`Clients::take_forwards`] is what is to be sent and
-//! [`Clients::forwarded`] an answer; at the leader, [`Clients::take_in`] is what has come, and [`Clients::take_answers`] what goes back.
+//! Where requests are passed on to the leader (`forward`): at the replica that follows,
+//! [`Clients::take_forwards`] is what is to be sent and [`Clients::forwarded`] an answer; at the
+//! leader, [`Clients::take_in`] is what has come, and [`Clients::take_answers`] what goes back.
 //!
 //! # Bounds
-//! Of a connection: requests in flight, bytes of replies that are held or not written, bytes of a transaction, bytes of a request
-//! ([`Limits`](crate::resp::Limits)). Beyond them it is not read from. One command reads and
-//! writes at most [`WORK_BYTES_MAX`](crate::command::WORK_BYTES_MAX) of values, and so does a transaction, beyond its last command.
+//! Of a connection: requests in flight, bytes of replies that are held or not written, bytes of a
+//! transaction, bytes of a request ([`Limits`](crate::resp::Limits)). Beyond them it is not read
+//! from. One command reads and writes at most [`WORK_BYTES_MAX`](crate::command::WORK_BYTES_MAX) of
+//! values, and so does a transaction, beyond its last command.
 
 mod administration;
 mod admission;

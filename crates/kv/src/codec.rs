@@ -1,4 +1,5 @@
-//! Fields, entries and lists of members as bytes: what messages, files and the maps' small blobs have in common.
+//! Fields, entries and lists of members as bytes: what messages, files and the maps' small blobs
+//! have in common.
 
 mod entries;
 mod fields;

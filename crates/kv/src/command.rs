@@ -1,6 +1,7 @@
 //! The commands of clients: what each takes, and what it does to a draft.
 //!
-//! One table has them all; checks of arguments, the answers to COMMAND, and what a user may call come from it.
+//! One table has them all; checks of arguments, the answers to COMMAND, and what a user may call
+//! come from it.
 
 mod arguments;
 mod clock;
@@ -214,8 +215,9 @@ pub(crate) mod tests {
         }
     }
 
-    /// Hazard: values are copied whole to see that a key is there. EXISTS of 2,000 names of 8 MiB held the reactor for seconds, and the
-    /// leader lost its office. What a command hands out of a large value is a head, or what it returns.
+    /// Hazard: values are copied whole to see that a key is there. EXISTS of 2,000 names of 8 MiB
+    /// held the reactor for seconds, and the leader lost its office. What a command hands out of a
+    /// large value is a head, or what it returns.
     #[test]
     fn a_large_value_is_copied_only_for_who_wants_it() {
         const LARGE: usize = 50_000;
@@ -294,7 +296,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Hazard: a name that comes again is found at once, and counts for nothing: a command of a million of them holds the reactor.
+    /// Hazard: a name that comes again is found at once, and counts for nothing: a command of a
+    /// million of them holds the reactor.
     #[test]
     fn names_that_come_again_count() {
         let (key, count) = (Bytes::from_static(b"key"), 4 * PLACES_MAX);

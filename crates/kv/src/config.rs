@@ -1,7 +1,8 @@
-//! How a server is set up: one TOML file. docs/kv-config.md has every option, with its default and unit.
+//! How a server is set up: one TOML file. docs/kv-config.md has every option, with its default and
+//! unit.
 //!
-//! An option that is not known is refused by its name, and so is a value that cannot be: a server never starts with another
-//! configuration than the one that its operator has written.
+//! An option that is not known is refused by its name, and so is a value that cannot be: a server
+//! never starts with another configuration than the one that its operator has written.
 
 mod size;
 
@@ -165,7 +166,8 @@ pub struct Peers {
     pub queue_size_max: Size,
     /// Milliseconds that a connection may be without an answer.
     pub silence_ms: u32,
-    /// Whether an address that other machines reach needs encryption, with certificates of both sides.
+    /// Whether an address that other machines reach needs encryption, with certificates of both
+    /// sides.
     pub protected: bool,
     /// Hosts whose certificates may connect. Empty: all of the authorities.
     pub names: Vec<String>,
@@ -237,9 +239,11 @@ pub struct Raft {
     pub promotes: bool,
     /// Whether the leader reads without asking, by a lease.
     pub leases: bool,
-    /// By how much a replica's clock may run faster than another's, in percent: what leases rest on.
+    /// By how much a replica's clock may run faster than another's, in percent: what leases rest
+    /// on.
     pub clock_drift_percent: u64,
-    /// Seconds by which time may go forward at once when a replica leads that does not know how old its newest entry is.
+    /// Seconds by which time may go forward at once when a replica leads that does not know how old
+    /// its newest entry is.
     pub clock_forward_max_s: u64,
 }
 
@@ -301,7 +305,8 @@ pub struct Log {
 }
 
 impl Config {
-    /// Reads the configuration in a file. The error names the file, the option and what is wrong with it.
+    /// Reads the configuration in a file. The error names the file, the option and what is wrong
+    /// with it.
     pub fn read(path: &Path) -> Result<Config, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Config::parse(&text).map_err(|what| format!("{}: {what}", path.display()))

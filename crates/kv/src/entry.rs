@@ -1,7 +1,8 @@
 //! Content of an entry of the replicated log, and what the map keeps of it beside its changes.
 //!
-//! An entry carries the outcome of its command, not the command: the leader has evaluated it against the versions that all entries before
-//! this one make. A replica that has those makes the same state of it, whatever its program would have answered.
+//! An entry carries the outcome of its command, not the command: the leader has evaluated it
+//! against the versions that all entries before this one make. A replica that has those makes the
+//! same state of it, whatever its program would have answered.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -30,7 +31,7 @@ pub struct Change {
 /// | 1 | version of the layout |
 /// | 8 | the leader's clock, in milliseconds since 1970 |
 /// | 4 | number of changes |
-/// | each | 1 if there is a value, else 0; the key behind its length in 4 bytes; the value likewise |
+/// | each | 1 if there is a value, else 0; key and value, each behind its length in 4 bytes |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     /// The time at which it is done, for all replicas.

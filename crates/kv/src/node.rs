@@ -1,13 +1,15 @@
-//! One replica, without input or output of its own: messages and requests come in by calls, and what is to be sent and answered is
-//! taken out. So one thread can run many replicas, and a seed can run them again.
+//! One replica, without input or output of its own: messages and requests come in by calls, and
+//! what is to be sent and answered is taken out. So one thread can run many replicas, and a seed
+//! can run them again.
 //!
-//! A turn, as the server takes it: give in what has come ([`Node::step`], [`Node::tick`], [`Node::evaluate`], [`Node::read`]); send what
-//! [`Node::take_output`] has; [`Node::persist`] if [`Node::wants_persist`]; send again; then [`Node::tidy`]. The leader's entries are
-//! sent before they are durable here. What promises something to others (a vote, an acknowledgement) is given out only after
-//! [`Node::persist`].
+//! A turn, as the server takes it: give in what has come ([`Node::step`], [`Node::tick`],
+//! [`Node::evaluate`], [`Node::read`]); send what [`Node::take_output`] has; [`Node::persist`] if
+//! [`Node::wants_persist`]; send again; then [`Node::tidy`]. The leader's entries are sent before
+//! they are durable here. What promises something to others (a vote, an acknowledgement) is given
+//! out only after [`Node::persist`].
 //!
-//! Bounds: entries that are not applied by `uncommitted_bytes_max`, reads by the caller, which has one ticket for
-//! each, snapshots that are given away by the number of members.
+//! Bounds: entries that are not applied by `uncommitted_bytes_max`, reads by the caller, which has
+//! one ticket for each, snapshots that are given away by the number of members.
 //!
 //! - `replica`: what it consists of
 //! - `ready`: what Raft wants done, into the store and out
@@ -18,7 +20,8 @@
 //! - `lease`: reads without asking, if clocks are trusted
 //! - `log_time`: the time that entries carry
 //! - `promotion`: learners that have caught up
-//! - `snapshot_transfer`, `snapshot_sender`, `snapshot_receiver`, `snapshot_receipt`, `postponed`: the content of snapshots
+//! - `snapshot_transfer`, `snapshot_sender`, `snapshot_receiver`, `snapshot_receipt`, `postponed`:
+//!   the content of snapshots
 
 mod check;
 mod followers;
@@ -96,8 +99,8 @@ impl Node {
         })
     }
 
-    /// Reads by leases from now on, while this replica leads: without asking the others. What that rests on, `settings` say; if it
-    /// is not so, reads may be stale.
+    /// Reads by leases from now on, while this replica leads: without asking the others. What that
+    /// rests on, `settings` say; if it is not so, reads may be stale.
     pub fn hold_leases(&mut self, settings: LeaseSettings, clock: Box<dyn Clock>) {
         self.lease = Some(Lease::new(settings, self.settings.election_ticks, clock));
     }
@@ -146,7 +149,8 @@ impl Node {
                 raw.raft.set_randomized_election_timeout(timeout);
                 let was_leader = raw.raft.state == StateRole::Leader;
                 if !may_lead && !was_leader {
-                    // It is never long enough without a leader, but as long as it has to be to vote for one.
+                    // It is never long enough without a leader, but as long as it has to be to vote
+                    // for one.
                     let ticks = self.settings.election_ticks;
                     raw.raft.set_randomized_election_timeout(2 * ticks - 1);
                     raw.raft.election_elapsed = raw.raft.election_elapsed.min(ticks - 1);
@@ -169,9 +173,9 @@ impl Node {
         self.promote()
     }
 
-    /// A message of another replica has come. One that no sound replica sends is dropped, and `Ok(false)` returned. Error:
-    /// `Configuration` if it offers a snapshot that this replica needs and whose format its store does not take. Nothing is
-    /// changed then.
+    /// A message of another replica has come. One that no sound replica sends is dropped, and
+    /// `Ok(false)` returned. Error: `Configuration` if it offers a snapshot that this replica needs
+    /// and whose format its store does not take. Nothing is changed then.
     pub fn step(&mut self, message: PeerMessage) -> store::Result<bool> {
         if message.to() != self.id || message.from() == self.id {
             return Ok(false);
@@ -219,7 +223,8 @@ impl Node {
         if check::asks_for_vote(&message) && binds && !is_alone(raw, self.id) {
             return Ok(false);
         }
-        // A vote that was asked for leaves after it is durable that this replica votes for itself: nobody can have given one before.
+        // A vote that was asked for leaves after it is durable that this replica votes for itself:
+        // nobody can have given one before.
         if message.msg_type == MessageType::MsgRequestVoteResponse && is_pending {
             return Ok(false);
         }
@@ -244,9 +249,10 @@ impl Node {
         Ok(is_used)
     }
 
-    /// Evaluates a request on the newest versions, at the time of the log, and makes an entry of what it has changed.
-    /// `run` returns the reply; with `Err`, its changes are dropped. The reply may be given when the ticket is done: with
-    /// [`Outcome::Applied`] if it has changed something, with [`Outcome::Readable`] if not.
+    /// Evaluates a request on the newest versions, at the time of the log, and makes an entry of
+    /// what it has changed. `run` returns the reply; with `Err`, its changes are dropped. The reply
+    /// may be given when the ticket is done: with [`Outcome::Applied`] if it has changed something,
+    /// with [`Outcome::Readable`] if not.
     pub fn evaluate<R>(
         &mut self,
         ticket: u64,
@@ -264,7 +270,8 @@ impl Node {
         let (reply, ahead_ms, batch) = match run(&mut draft) {
             Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.into_batch()),
             Ok(reply) | Err(reply) => {
-                // It rests on entries that may still be taken back, and on this being the leader. Planted: only on the latter.
+                // It rests on entries that may still be taken back, and on this being the leader.
+                // Planted: only on the latter.
                 let rests = index - 1 > store.applied() && !planted(305);
                 let entry = if rests { Some((index - 1, store.term(index - 1)?)) } else { None };
                 self.wait_to_read(ticket, Some(ReadCondition { led_in: term, entry }));
@@ -291,7 +298,8 @@ impl Node {
         Ok(Ok(reply))
     }
 
-    /// Proposes a change of members. The ticket is done when it is applied; a joint configuration is then left by itself.
+    /// Proposes a change of members. The ticket is done when it is applied; a joint configuration
+    /// is then left by itself.
     pub fn change_members(&mut self, ticket: u64, change: &ConfChangeV2) -> store::Result<Result<(), Rejection>> {
         let proposed = self.propose_members(change)?;
         if let Ok((index, term)) = proposed {
@@ -354,8 +362,9 @@ impl Node {
         self.time.tick(newest_ms, ahead_ms.unwrap_or_default(), leads);
     }
 
-    /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is done with [`Outcome::Readable`] when it
-    /// does; the read is to be done at once then. Any member may be asked.
+    /// Asks whether a read of what is applied sees all that was acknowledged before. The ticket is
+    /// done with [`Outcome::Readable`] when it does; the read is to be done at once then. Any
+    /// member may be asked.
     pub fn read(&mut self, ticket: u64) -> store::Result<()> {
         match &self.part {
             Part::Receiver(_) => self.output.done.push(Done { ticket, outcome: Outcome::Unavailable }),
@@ -363,7 +372,8 @@ impl Node {
             Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(303) => {
                 self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
-            // Planted: a replica that follows reads, or gives a backup of, what it has without asking what there is.
+            // Planted: a replica that follows reads, or gives a backup of, what it has without
+            // asking what there is.
             Part::Member(raw) if raw.raft.state != StateRole::Leader && planted(333) => {
                 self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
@@ -372,7 +382,8 @@ impl Node {
         self.turn()
     }
 
-    /// Replicas that have an entry on their medium, as replica `at` counts them, if this is the leader.
+    /// Replicas that have an entry on their medium, as replica `at` counts them, if this is the
+    /// leader.
     pub fn holders(&self, index: u64, at: u64) -> Option<Holders> {
         let raw = self.leading()?;
         let mut holders = Holders::default();
@@ -388,8 +399,8 @@ impl Node {
         Some(holders)
     }
 
-    /// Lets a read wait until a quorum has said that this replica, or another, leads; or only until so much is applied if it holds a
-    /// lease.
+    /// Lets a read wait until a quorum has said that this replica, or another, leads; or only until
+    /// so much is applied if it holds a lease.
     fn wait_to_read(&mut self, ticket: u64, condition: Option<ReadCondition>) {
         if let (Part::Member(raw), Some(lease)) = (&self.part, &self.lease)
             && raw.raft.state == StateRole::Leader
@@ -450,7 +461,8 @@ impl Node {
         Status { role, term, leader, committed, applied: store.applied(), last: store.last(), is_stalled }
     }
 
-    /// Index of an entry of the leader's that this program cannot read, for another version has made it, if none has been taken since.
+    /// Index of an entry of the leader's that this program cannot read, for another version has
+    /// made it, if none has been taken since.
     pub fn unread(&self) -> Option<u64> {
         self.unread
     }
@@ -466,7 +478,8 @@ impl Node {
         (self.snapshot_senders.len(), is_receiver || self.incoming.is_some())
     }
 
-    /// Persists if the replica is the only voter: it is elected at once, and Raft asserts that it has nothing then that is not durable.
+    /// Persists if the replica is the only voter: it is elected at once, and Raft asserts that it
+    /// has nothing then that is not durable.
     fn persist_if_alone(&mut self) -> store::Result<()> {
         let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
         match &self.part {
@@ -483,8 +496,8 @@ impl Node {
         }
     }
 
-    /// The leader, or 0. Who has no vote begins no election when it hears the leader no more, so Raft would name that one for ever: also at a
-    /// replica that was removed.
+    /// The leader, or 0. Who has no vote begins no election when it hears the leader no more, so
+    /// Raft would name that one for ever: also at a replica that was removed.
     fn known_leader(&self, raw: &RawNode<Log>) -> u64 {
         let has_vote = raw.raft.state != StateRole::Follower || raw.raft.promotable();
         if has_vote || self.promise.binds() { raw.raft.leader_id } else { raft::INVALID_ID }

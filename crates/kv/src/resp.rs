@@ -1,7 +1,8 @@
 //! The protocol of Redis clients, RESP2 and RESP3: requests out of bytes, replies into bytes.
 //!
-//! Every byte that comes in is untrusted. A request is bounded in arguments and bytes before anything is kept of it, and its parser
-//! looks at no byte twice, however the bytes are cut into packets.
+//! Every byte that comes in is untrusted. A request is bounded in arguments and bytes before
+//! anything is kept of it, and its parser looks at no byte twice, however the bytes are cut into
+//! packets.
 
 mod limits;
 mod line;

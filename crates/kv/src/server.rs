@@ -1,21 +1,26 @@
-//! The world around a replica: sockets, time and files. One thread does it all, and waits for nothing but events.
+//! The world around a replica: sockets, time and files. One thread does it all, and waits for
+//! nothing but events.
 //!
-//! A turn: bytes of clients become entries and reads, messages go in; what the replica has for others is sent *before* its own entries are
-//! made durable; then they are, and what rested on that is sent; replies go out last and at once. Entries are made durable when
-//! the queue of events is drained, or after a number of entries or a time, whichever is first.
+//! A turn: bytes of clients become entries and reads, messages go in; what the replica has for
+//! others is sent *before* its own entries are made durable; then they are, and what rested on that
+//! is sent; replies go out last and at once. Entries are made durable when the queue of events is
+//! drained, or after a number of entries or a time, whichever is first.
 //!
-//! Bounds: clients and the requests of each by the configuration (room `client`); a replica's queue by
-//! `peers.queue_size_max`, beyond which messages are dropped; browsers by [`BROWSERS_MAX`], and inbound by a number for those of each kind (inbound.rs),
-//! by the length of what they may say, and by time.
+//! Bounds: clients and the requests of each by the configuration (room `client`); a replica's queue
+//! by `peers.queue_size_max`, beyond which messages are dropped; browsers by [`BROWSERS_MAX`], and
+//! inbound by a number for those of each kind (inbound.rs), by the length of what they may say, and
+//! by time.
 //!
 //! - `clock`, `logs`: time, chance, the log for operators
 //! - `socket`, `channel`, `tls`: streams of bytes
 //! - `handshake`, `admin`: what is said before messages, and what operators ask
 //! - `link`, `inbound`, `http`: connections to replicas, from replicas and operators, from browsers
-//! - `peer_directory`, `leader_tasks`: where replicas are reached, and what the leader does by itself
+//! - `peer_directory`, `leader_tasks`: where replicas are reached, and what the leader does by
+//!   itself
 //! - `histogram`, `metrics`, `operator`: what operators see
 //! - `pool`: the replica's data; `descriptors`: those of the process
-//! - `state`: what a server consists of; `client_io`, `accept`, `admin_requests`, `forwarding`, `http_io`, `event_loop`, `periodic`, `room`: what it does
+//! - `state`: what a server consists of; `client_io`, `accept`, `admin_requests`, `forwarding`,
+//!   `http_io`, `event_loop`, `periodic`, `room`: what it does
 
 mod accept;
 pub mod admin;

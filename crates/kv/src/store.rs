@@ -1,16 +1,21 @@
 //! Where a replica keeps its log and its state: one trait, three variants.
 //!
-//! In [`MapStore`], over a list or a B+-tree in persistent memory, log and state are one: an entry is a batch of the map at the
-//! entry's index. [`WalStore`] is what is usual: a file of records, and the state in DRAM.
+//! In [`MapStore`], over a list or a B+-tree in persistent memory, log and state are one: an entry
+//! is a batch of the map at the entry's index. [`WalStore`] is what is usual: a file of records,
+//! and the state in DRAM.
 //!
-//! Promises of a variant, which `tests/store_conformance.rs` checks of each, with power failures between any two calls:
+//! Promises of a variant, which `tests/store_conformance.rs` checks of each, with power failures
+//! between any two calls:
 //!
-//! - what [`Store::persist`] has covered is there after a failure; what came after is there up to some call, or not at all;
-//! - an entry is there wholly or not, and never without all before it, nor without the persistent_state that was set before it;
-//! - what is committed is not taken back, and what is applied is what the committed entries make, in their order.
+//! - what [`Store::persist`] has covered is there after a failure; what came after is there up to
+//!   some call, or not at all;
+//! - an entry is there wholly or not, and never without all before it, nor without the
+//!   persistent_state that was set before it;
+//! - what is committed is not taken back, and what is applied is what the committed entries make,
+//!   in their order.
 //!
-//! A store belongs to one thread at a time. Errors say what to do (error.rs); after one that is not `Full` or about an argument,
-//! the store is to be closed.
+//! A store belongs to one thread at a time. Errors say what to do (error.rs); after one that is not
+//! `Full` or about an argument, the store is to be closed.
 
 mod entries;
 mod error;

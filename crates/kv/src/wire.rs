@@ -1,7 +1,8 @@
 //! Messages between replicas as bytes of a connection.
 //!
-//! A frame has a length, a checksum, a version and a kind; what is in it is bounded and checked field by field. A connection that brings
-//! anything else ends. No byte from the network reaches a decoder that was generated for another purpose.
+//! A frame has a length, a checksum, a version and a kind; what is in it is bounded and checked
+//! field by field. A connection that brings anything else ends. No byte from the network reaches a
+//! decoder that was generated for another purpose.
 
 mod forward;
 mod frame;

@@ -1,4 +1,5 @@
-//! Admission at whole replicas: nobody before it knows its users, and nobody whom they do not let in any more.
+//! Admission at whole replicas: nobody before it knows its users, and nobody whom they do not let
+//! in any more.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -23,8 +24,8 @@ fn closed(variant: Variant) -> Cluster {
     cluster
 }
 
-/// A replica that was started judged clients by the built-in `default`, who may do everything, until it read its users; and who had
-/// connected by then was known for ever.
+/// A replica that was started judged clients by the built-in `default`, who may do everything,
+/// until it read its users; and who had connected by then was known for ever.
 #[test]
 fn a_replica_that_was_started_lets_nobody_in_before_it_knows_its_users() {
     for variant in VARIANTS {
@@ -38,7 +39,8 @@ fn a_replica_that_was_started_lets_nobody_in_before_it_knows_its_users() {
             let said = says(&mut cluster, 2, early, line);
             assert!(said.split(" -").all(|one| one.ends_with(&LOADING[1..])), "{variant:?} {line}: {said}");
         }
-        // Long enough for it to see that nobody answers, and for a request that a client without rights may not send.
+        // Long enough for it to see that nobody answers, and for a request that a client without
+        // rights may not send.
         cluster.pass(3000);
         are(&mut cluster, 2, early, &[("PING", LOADING), ("RESET / PING", &format!("+RESET {LOADING}"))]);
         let large = cluster.open(2);
@@ -68,7 +70,8 @@ fn a_replica_that_joins_lets_nobody_in() {
 
 const DENIED: &str = "-NOAUTH Authentication required.";
 
-/// A replica that has just become leader knows that a user was deleted only when it has applied the entries of the leader before.
+/// A replica that has just become leader knows that a user was deleted only when it has applied the
+/// entries of the leader before.
 #[test]
 fn a_new_leader_does_nothing_for_users_whom_the_old_one_has_deleted() {
     for forwards in [false, true] {
@@ -81,7 +84,8 @@ fn a_new_leader_does_nothing_for_users_whom_the_old_one_has_deleted() {
         for (id, bob) in [2, 3].into_iter().zip(&bobs) {
             are(&mut cluster, id, *bob, &[("AUTH bob pw", "+OK")]);
         }
-        // The others have the entry, and have not heard that it is committed when the leader is lost.
+        // The others have the entry, and have not heard that it is committed when the leader is
+        // lost.
         cluster.put(1, admin, b"ACL DELUSER bob\r\n");
         (0..2).for_each(|_| assert!(cluster.round()));
         cluster.at(1).is_cut_off = true;
@@ -112,8 +116,8 @@ fn a_new_leader_does_nothing_for_users_whom_the_old_one_has_deleted() {
     }
 }
 
-/// A client that is connected has the rights that there are now: off counts as deleted does, and who has shown no password is what a new
-/// connection would be.
+/// A client that is connected has the rights that there are now: off counts as deleted does, and
+/// who has shown no password is what a new connection would be.
 #[test]
 fn who_is_connected_is_judged_again_when_users_change() {
     let mut cluster = Cluster::with_maps(Variant::List, &[32 << 20; 3], &Settings::default());
@@ -131,7 +135,8 @@ fn who_is_connected_is_judged_again_when_users_change() {
     are(&mut cluster, 2, far, &[("AUTH bob pw / SET k 1", "+OK +OK")]);
     are(&mut cluster, 1, open, &[("SET k 2", "+OK")]);
     are(&mut cluster, 2, open_far, &[("SET k 3", "+OK")]);
-    // Requests that the other replica passes on come to a leader that knows of the change before it does.
+    // Requests that the other replica passes on come to a leader that knows of the change before it
+    // does.
     cluster.at(2).is_cut_off = true;
     cluster.put(1, admin, b"ACL SETUSER bob off\r\nACL SETUSER default resetpass >other\r\n");
     cluster.settle();
@@ -164,7 +169,8 @@ fn reads_that_wait_are_judged_again() {
     assert_eq!(says(&mut cluster, 3, bob, ""), format!("{denied} $-1"));
 }
 
-/// Redis answers whoever deletes itself, and closes the connection then; what it has sent behind that is not done.
+/// Redis answers whoever deletes itself, and closes the connection then; what it has sent behind
+/// that is not done.
 #[test]
 fn who_deletes_itself_is_answered_first_and_does_nothing_more() {
     let mut cluster = Cluster::with_maps(Variant::List, &[32 << 20; 3], &Settings::default());

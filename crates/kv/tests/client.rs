@@ -1,4 +1,5 @@
-//! Replies to clients, on whole replicas: order, transactions, users, cluster mode, waits, and a leader that is lost.
+//! Replies to clients, on whole replicas: order, transactions, users, cluster mode, waits, and a
+//! leader that is lost.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -140,8 +141,8 @@ fn slow_commands_and_memory_are_seen() {
     assert!(of("multi-mem=") > 5000 && of("tot-mem=") > of("multi-mem="), "{list}");
 }
 
-/// Reads wait for ReadIndex, writes for their entries, errors for nothing: all the same the replies come as the requests did,
-/// and each request sees those before it and none behind it.
+/// Reads wait for ReadIndex, writes for their entries, errors for nothing: all the same the replies
+/// come as the requests did, and each request sees those before it and none behind it.
 #[test]
 fn pipelined_requests_take_effect_in_their_order() {
     for count in [1, 3] {
@@ -169,7 +170,8 @@ fn pipelined_requests_take_effect_in_their_order() {
     }
 }
 
-/// A client that sends without reading is not read from beyond the bounds, and is answered in full all the same.
+/// A client that sends without reading is not read from beyond the bounds, and is answered in full
+/// all the same.
 #[test]
 fn a_client_that_does_not_read_is_held_up() {
     let settings = Settings { requests_max: 10, output_bytes_max: 1000, ..Settings::default() };
@@ -279,7 +281,8 @@ fn what_a_transaction_holds_and_watches_is_bounded() {
     are(&mut cluster, 1, token, &[("EXEC", aborted), ("PING", "+PONG")]);
 }
 
-/// Hazard: WATCH looks at keys past the door that all other commands go through, and nobody counts what it keeps.
+/// Hazard: WATCH looks at keys past the door that all other commands go through, and nobody counts
+/// what it keeps.
 #[test]
 fn watched_keys_are_no_longer_than_others_and_are_counted() {
     let (mut cluster, token) = Cluster::one();
@@ -295,7 +298,8 @@ fn watched_keys_are_no_longer_than_others_and_are_counted() {
     assert_eq!(cluster.at(1).clients.bytes(), 0);
 }
 
-/// Hazard: a request that is kept keeps the memory of all that came with it, and only its own bytes are counted.
+/// Hazard: a request that is kept keeps the memory of all that came with it, and only its own bytes
+/// are counted.
 #[test]
 fn what_comes_between_requests_that_are_kept_is_counted() {
     let mut cluster = Cluster::new(3, &Settings::default());
@@ -323,7 +327,8 @@ fn what_comes_between_requests_that_are_kept_is_counted() {
     assert!(said.contains("-ERR the transaction has more than") && said.ends_with("of previous errors."), "{said}");
 }
 
-/// Hazard: a million rules are all applied, each held against those before, to find that they are too many.
+/// Hazard: a million rules are all applied, each held against those before, to find that they are
+/// too many.
 #[test]
 fn rules_and_patterns_that_are_too_long_are_refused_before_they_are_looked_at() {
     let (mut cluster, token) = Cluster::one();
@@ -346,7 +351,8 @@ fn rules_and_patterns_that_are_too_long_are_refused_before_they_are_looked_at() 
     }
 }
 
-/// Hazard: a short request asks for long replies, many times, and they are all made before anybody counts them.
+/// Hazard: a short request asks for long replies, many times, and they are all made before anybody
+/// counts them.
 #[test]
 fn replies_that_are_much_longer_than_their_requests_are_bounded() {
     let (mut cluster, token) = Cluster::one();
@@ -441,7 +447,8 @@ fn users_have_their_rights_in_the_whole_cluster() {
     assert!(!cluster.at(1).clients.is_over(admin));
 }
 
-/// Hazard: users that are made by many at once, before any of it is applied, are more than there may be.
+/// Hazard: users that are made by many at once, before any of it is applied, are more than there
+/// may be.
 #[test]
 fn users_are_bounded_in_number_and_in_size() {
     let (mut cluster, token) = Cluster::one();
@@ -536,7 +543,8 @@ fn a_follower_sends_writes_to_the_leader_and_reads_what_is_newest() {
     assert_eq!(cluster.take(2, far), b"-CLUSTERDOWN The cluster is down: no leader is known\r\n");
 }
 
-/// The leader is cut off with writes under way: whoever waits is told what is known of them, and nothing else.
+/// The leader is cut off with writes under way: whoever waits is told what is known of them, and
+/// nothing else.
 #[test]
 fn a_lost_leader_says_what_it_does_not_know() {
     let mut cluster = Cluster::new(3, &Settings::default());

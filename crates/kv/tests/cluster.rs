@@ -1,4 +1,5 @@
-//! Whole clusters under a seeded simulator, a few seeds of each variant; `cargo xtask sim` runs many.
+//! Whole clusters under a seeded simulator, a few seeds of each variant; `cargo xtask sim` runs
+//! many.
 //!
 //! `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure prints its seed.
 

@@ -1,5 +1,6 @@
-//! Requests that a replica passes on to the leader: each hazard of having them done elsewhere, on whole replicas. What was said of the
-//! connection that carries them is in `processes/forwarding.rs`.
+//! Requests that a replica passes on to the leader: each hazard of having them done elsewhere, on
+//! whole replicas. What was said of the connection that carries them is in
+//! `processes/forwarding.rs`.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -15,7 +16,8 @@ use perdura_kv::client::Settings;
 use perdura_kv::wire::{Asked, Forward};
 use perdura_pmem::sim::Random;
 
-/// Three replicas, of which 1 leads and the others pass requests on, and a connection to 2 and to 3.
+/// Three replicas, of which 1 leads and the others pass requests on, and a connection to 2 and to
+/// 3.
 fn three(settings: &Settings) -> (Cluster, u32, u32) {
     let mut cluster = Cluster::new(3, settings);
     cluster.forwards = true;
@@ -97,7 +99,8 @@ fn exec_is_refused_by_the_leader_if_a_watched_key_was_changed() {
     are(&mut cluster, 2, mine, &[("MULTI / SET foo 5 / EXEC", "+OK +QUEUED *-1")]);
 }
 
-/// Whatever is pipelined, over whichever connection: the replies are those of one replica that is asked the same.
+/// Whatever is pipelined, over whichever connection: the replies are those of one replica that is
+/// asked the same.
 #[test]
 fn pipelines_are_answered_as_if_one_replica_did_all() {
     const LINES: [&str; 16] = [
@@ -178,7 +181,8 @@ fn a_client_that_does_not_read_is_held_up_at_the_follower() {
     assert!(text.ends_with(":350\r\n"));
 }
 
-/// Requests of many clients together fill the connection to the leader: further ones wait, and all are done.
+/// Requests of many clients together fill the connection to the leader: further ones wait, and all
+/// are done.
 #[test]
 fn more_than_may_be_under_way_waits_and_is_done() {
     let (mut cluster, first, other) = three(&Settings::default());
@@ -196,7 +200,8 @@ fn more_than_may_be_under_way_waits_and_is_done() {
     assert_eq!(cluster.take(2, first), b":2\r\n");
 }
 
-/// The leader is cut off with requests under way: nobody knows of those that were sent, and the others were not done.
+/// The leader is cut off with requests under way: nobody knows of those that were sent, and the
+/// others were not done.
 #[test]
 fn a_lost_leader_says_what_is_not_known_of_what_was_passed_on() {
     let (mut cluster, mine, other) = three(&Settings::default());
@@ -273,7 +278,8 @@ fn users_have_no_more_rights_by_being_passed_on() {
     assert!(cluster.at(3).clients.is_over(other) && cluster.at(2).clients.is_over(admin));
 }
 
-/// Rights are those of the user who has sent EXEC, as at the leader, and not of one whom the transaction has logged in.
+/// Rights are those of the user who has sent EXEC, as at the leader, and not of one whom the
+/// transaction has logged in.
 #[test]
 fn a_transaction_that_logs_another_user_in_is_done_with_the_rights_of_the_first() {
     let (mut cluster, admin, _) = three(&Settings::default());
@@ -315,7 +321,8 @@ fn no_client_of_the_leader_is_closed_for_those_of_others() {
     are(&mut cluster, 1, own, &[("EXEC", "*1 +OK")]);
 }
 
-/// WAIT counts what others than the client's own replica have, up to the newest write that was passed on.
+/// WAIT counts what others than the client's own replica have, up to the newest write that was
+/// passed on.
 #[test]
 fn wait_is_answered_as_the_clients_replica_sees_it() {
     let (mut cluster, mine, _) = three(&Settings::default());
@@ -340,7 +347,8 @@ fn wait_is_answered_as_the_clients_replica_sees_it() {
     assert_eq!(cluster.take(2, mine), b":2\r\n");
 }
 
-/// Requests that no replica passes on, as one that is wrong or evil may send them: an error, and nothing else.
+/// Requests that no replica passes on, as one that is wrong or evil may send them: an error, and
+/// nothing else.
 #[test]
 fn what_is_not_to_be_passed_on_is_refused() {
     let (mut cluster, _, _) = three(&Settings::default());
@@ -410,7 +418,8 @@ fn what_is_not_to_be_passed_on_is_refused() {
     are(&mut cluster, 1, token, &[("DBSIZE", ":0")]);
 }
 
-/// Hazard: a lock is given back by one that does not hold it any more, at the leader, through a follower or within a transaction.
+/// Hazard: a lock is given back by one that does not hold it any more, at the leader, through a
+/// follower or within a transaction.
 #[test]
 fn delifeq_does_what_a_map_does() {
     let (mut cluster, mine, other) = three(&Settings::default());

@@ -22,7 +22,8 @@ fn fill(cluster: &mut Cluster, token: u32, from: u64) -> (u64, String) {
     said.find(|(_, reply)| reply != "+OK").expect("it is full at some time")
 }
 
-/// A map that is full is no reason to stop: reads are answered, what is deleted makes room, and all replicas have the same.
+/// A map that is full is no reason to stop: reads are answered, what is deleted makes room, and all
+/// replicas have the same.
 #[test]
 fn a_full_map_refuses_what_needs_room_and_takes_deletions() {
     for variant in [Variant::List, Variant::BTree] {
@@ -54,7 +55,8 @@ fn a_full_map_refuses_what_needs_room_and_takes_deletions() {
     }
 }
 
-/// A disk that is full is no reason to stop either, nor to stay full: what is deleted makes room once the state is written out.
+/// A disk that is full is no reason to stop either, nor to stay full: what is deleted makes room
+/// once the state is written out.
 #[test]
 fn a_full_disk_refuses_what_needs_room_and_takes_deletions() {
     const DISK_BYTES: u64 = 600_000;
@@ -81,7 +83,8 @@ fn a_full_disk_refuses_what_needs_room_and_takes_deletions() {
     assert!(cluster.replicas.values().all(|replica| !replica.node.status().is_stalled));
 }
 
-/// Others may fill the disk whole. Then nothing is acknowledged, what there is can be read, also after a start, and all goes on once there is room.
+/// Others may fill the disk whole. Then nothing is acknowledged, what there is can be read, also
+/// after a start, and all goes on once there is room.
 #[test]
 fn a_disk_that_others_fill_ends_no_replica() {
     let mut cluster = Cluster::with_maps(Variant::Wal, &[1 << 20], &Settings::default());
@@ -135,8 +138,9 @@ fn a_disk_that_others_fill_ends_no_replica() {
     assert!(node.status().role == Role::Leader && !node.status().is_stalled, "{:?}", node.status());
 }
 
-/// A replica whose map is smaller than those of the others has no room while these have. It answers and votes with what it has, the others go
-/// on, and it comes back by a snapshot once there is less to be had.
+/// A replica whose map is smaller than those of the others has no room while these have. It answers
+/// and votes with what it has, the others go on, and it comes back by a snapshot once there is less
+/// to be had.
 #[test]
 fn a_replica_without_room_lags_and_comes_back() {
     for variant in [Variant::List, Variant::BTree] {
@@ -179,8 +183,9 @@ fn a_replica_without_room_does_not_lead() {
     assert_eq!(leader(&cluster), 3);
 }
 
-/// A leader whose store cannot take its own entry has told nobody of it. It leads no more, so that another can, and whoever waits is told. It
-/// had told the others first; then all stood still at the same entry.
+/// A leader whose store cannot take its own entry has told nobody of it. It leads no more, so that
+/// another can, and whoever waits is told. It had told the others first; then all stood still at
+/// the same entry.
 #[test]
 fn a_leader_without_room_leads_no_more() {
     let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20; 3], &Settings::default());
@@ -215,7 +220,8 @@ fn a_leader_without_room_leads_no_more() {
     assert!(lags.applied == leads.applied && !lags.is_stalled, "{lags:?}, {leads:?}");
 }
 
-/// A snapshot cannot be received while an operator's backup holds one: it is offered again. The replica had ended.
+/// A snapshot cannot be received while an operator's backup holds one: it is offered again. The
+/// replica had ended.
 #[test]
 fn a_replica_that_is_backed_up_receives_later() {
     let mut cluster = Cluster::new(3, &Settings::default());
@@ -235,7 +241,8 @@ fn a_replica_that_is_backed_up_receives_later() {
     assert_eq!(cluster.at(3).node.status().applied, cluster.at(1).node.status().applied);
 }
 
-/// Hazard: a replica that cannot begin to receive a snapshot for a moment waits until the leader has let that go and offers another.
+/// Hazard: a replica that cannot begin to receive a snapshot for a moment waits until the leader
+/// has let that go and offers another.
 #[test]
 fn a_replica_that_was_backed_up_receives_at_once() {
     for receives_in_place in [false, true] {
@@ -262,7 +269,8 @@ fn a_replica_that_was_backed_up_receives_at_once() {
     }
 }
 
-/// Hazard: who waits for an entry that the leader's own store had no room for, and so nobody has, is told that it may have been done.
+/// Hazard: who waits for an entry that the leader's own store had no room for, and so nobody has,
+/// is told that it may have been done.
 #[test]
 fn what_a_leader_had_no_room_for_was_not_done() {
     const FIRST: u64 = 1 << 63;
@@ -288,7 +296,8 @@ fn what_a_leader_had_no_room_for_was_not_done() {
     panic!("it does not get full");
 }
 
-/// Hazard: a replica that was removed, or a learner that is cut off, names the leader that it heard last for ever, and so is called ready.
+/// Hazard: a replica that was removed, or a learner that is cut off, names the leader that it heard
+/// last for ever, and so is called ready.
 #[test]
 fn who_has_no_vote_and_hears_no_leader_names_none() {
     let mut cluster = Cluster::new(3, &Settings::default());
@@ -308,8 +317,8 @@ fn who_has_no_vote_and_hears_no_leader_names_none() {
     assert_eq!(cluster.at(2).node.status().leader, leads);
 }
 
-/// Hazard: a replica whose program is older than the leader's takes its entries for those of no sound replica, and says so to nobody: it lags, and
-/// is called ready.
+/// Hazard: a replica whose program is older than the leader's takes its entries for those of no
+/// sound replica, and says so to nobody: it lags, and is called ready.
 #[test]
 fn entries_of_a_newer_program_are_left_alone_and_told() {
     let mut cluster = Cluster::new(3, &Settings::default());
@@ -337,8 +346,9 @@ fn entries_of_a_newer_program_are_left_alone_and_told() {
     assert_eq!((cluster.at(2).node.unread(), here.applied), (None, leads.applied));
 }
 
-/// Messages of another replica: an entry that no store takes, which ended the process, and a question that Raft would pass on in the name of
-/// who has asked, over a connection that is not its own.
+/// Messages of another replica: an entry that no store takes, which ended the process, and a
+/// question that Raft would pass on in the name of who has asked, over a connection that is not its
+/// own.
 #[test]
 fn messages_that_would_do_harm_are_dropped() {
     let mut cluster = Cluster::new(3, &Settings::default());
@@ -363,13 +373,15 @@ fn messages_that_would_do_harm_are_dropped() {
     assert!(output.messages.iter().all(|message| message.from() == 2), "{:?}", output.messages);
 }
 
-/// Hazard: the cluster loses its quorum with a replica that operators take out while another is down. The leader knows who answers.
+/// Hazard: the cluster loses its quorum with a replica that operators take out while another is
+/// down. The leader knows who answers.
 #[test]
 fn a_leader_knows_which_voters_it_can_do_without() {
     let mut cluster = Cluster::new(3, &Settings::default());
     cluster.pass(100);
     let quorum = |cluster: &mut Cluster, voters: &[u64]| {
-        // The leader that was heard is forgotten at each election timeout, and known again by the next heartbeat.
+        // The leader that was heard is forgotten at each election timeout, and known again by the
+        // next heartbeat.
         (0..20).any(|_| {
             cluster.pass(10);
             cluster.at(1).node.active_of(voters) > voters.len() / 2

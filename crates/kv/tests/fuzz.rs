@@ -1,5 +1,6 @@
-//! Hazard: bytes of a peer, a client or a file that stop a replica, or are read as what nobody wrote. These are the bodies of the fuzz
-//! targets, run from seeds; `cargo fuzz` looks further (see `fuzz/`).
+//! Hazard: bytes of a peer, a client or a file that stop a replica, or are read as what nobody
+//! wrote. These are the bodies of the fuzz targets, run from seeds; `cargo fuzz` looks further (see
+//! `fuzz/`).
 //!
 //! `PERDURA_SEED=N` runs one input alone, `PERDURA_SOAK=N` N times as many.
 

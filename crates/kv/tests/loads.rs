@@ -1,4 +1,5 @@
-//! The end of a load of a store over a map: nothing waits for it, and nothing of it is seen before it is in force.
+//! The end of a load of a store over a map: nothing waits for it, and nothing of it is seen before
+//! it is in force.
 
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
@@ -78,8 +79,9 @@ fn begin(store: &mut MapStore, metadata: &SnapshotMetadata, chunks: &[Bytes]) ->
     begun.elapsed()
 }
 
-/// Hazard: the end of a load sorts, links and counts hundreds of thousands of keys in one call, and the reactor answers nobody meanwhile. Until
-/// the content is built the store is what it was, takes votes, and refuses entries, which are tried again.
+/// Hazard: the end of a load sorts, links and counts hundreds of thousands of keys in one call, and
+/// the reactor answers nobody meanwhile. Until the content is built the store is what it was, takes
+/// votes, and refuses entries, which are tried again.
 #[test]
 fn nothing_waits_for_the_end_of_a_load() {
     for kind in [Kind::List, Kind::BTree] {
@@ -136,8 +138,8 @@ fn go_on(store: &mut MapStore, number: u64) {
     store.persist().expect("persisted");
 }
 
-/// Hazard: a replica that is offered a snapshot waits for a round of collection that runs, and answers nobody meanwhile. It is told at once that
-/// one runs, which gives way then.
+/// Hazard: a replica that is offered a snapshot waits for a round of collection that runs, and
+/// answers nobody meanwhile. It is told at once that one runs, which gives way then.
 #[test]
 fn nothing_waits_for_a_round_before_a_load() {
     const OLD: u64 = 30;
@@ -171,8 +173,8 @@ fn nothing_waits_for_a_round_before_a_load() {
     }
 }
 
-/// Hazard: a store with a log copies the references to all its keys when a snapshot is begun, and lets go of them all when it ends or is given
-/// up: the reactor answers nobody meanwhile.
+/// Hazard: a store with a log copies the references to all its keys when a snapshot is begun, and
+/// lets go of them all when it ends or is given up: the reactor answers nobody meanwhile.
 #[test]
 fn a_snapshot_of_a_log_copies_nothing_when_it_begins_and_ends() {
     const MOST: Duration = Duration::from_millis(4);

@@ -1,4 +1,5 @@
-//! A map that is short of room and full of garbage: its thread collects, and the reactor does not wait for it.
+//! A map that is short of room and full of garbage: its thread collects, and the reactor does not
+//! wait for it.
 
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
@@ -52,8 +53,9 @@ fn large(id: u64, ids: &[u64]) -> (Place, Box<dyn Store>) {
     Place::create(Variant::List, 32 << 20, &PersistentState::founder(7, id, ids.to_vec())).expect("a store")
 }
 
-/// Hazard: a request that finds no room makes the reactor collect the whole map first: 88 ms at four fifths of live keys, and longer the larger
-/// the map is. It waits until the map's own thread has made room; others are served, and no client is told of it.
+/// Hazard: a request that finds no room makes the reactor collect the whole map first: 88 ms at
+/// four fifths of live keys, and longer the larger the map is. It waits until the map's own thread
+/// has made room; others are served, and no client is told of it.
 #[test]
 fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
     for (kind, live_percent) in [(Kind::List, 60), (Kind::BTree, 75)] {
@@ -109,8 +111,8 @@ fn who_finds_no_room_waits_for_the_collector_and_nobody_else_does() {
     }
 }
 
-/// Hazard: PERDURA.ONCE, a change of users and what another replica passes on are refused while room is made, though others wait; or what is
-/// passed on behind what waits comes before it.
+/// Hazard: PERDURA.ONCE, a change of users and what another replica passes on are refused while
+/// room is made, though others wait; or what is passed on behind what waits comes before it.
 #[test]
 fn once_users_and_what_is_passed_on_wait_too() {
     let ids = [1, 2, 3];
@@ -161,8 +163,9 @@ fn once_users_and_what_is_passed_on_wait_too() {
     assert_eq!(cluster.at(1).clients.statistics().busy, 0);
 }
 
-/// Hazard: a follower whose map has no room for an entry collects all of it before it goes on, and answers nobody meanwhile. It is told at once
-/// that there is none, and leaves that to the map's thread.
+/// Hazard: a follower whose map has no room for an entry collects all of it before it goes on, and
+/// answers nobody meanwhile. It is told at once that there is none, and leaves that to the map's
+/// thread.
 #[test]
 fn an_entry_without_room_is_left_to_the_collector() {
     let (_place, mut store) = store_of(Kind::List, 2, &[1, 2]);

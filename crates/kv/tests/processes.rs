@@ -1,4 +1,5 @@
-//! Real processes on loopback: what clients were told stays true when replicas are killed, wiped, copied, damaged or foreign.
+//! Real processes on loopback: what clients were told stays true when replicas are killed, wiped,
+//! copied, damaged or foreign.
 
 #![allow(clippy::disallowed_methods, reason = "processes take the time that they take: no seed runs them again")]
 

@@ -1,7 +1,9 @@
-//! Random commands to a replica and to a real redis-server: the same replies, byte for byte, in both protocols.
+//! Random commands to a replica and to a real redis-server: the same replies, byte for byte, in
+//! both protocols.
 //!
-//! Runs where `redis-server` is installed (`make setup` does that), which is started on a Unix socket of its own.
-//! `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure prints its seed and the commands up to it.
+//! Runs where `redis-server` is installed (`make setup` does that), which is started on a Unix
+//! socket of its own. `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure
+//! prints its seed and the commands up to it.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -103,7 +105,8 @@ const MISUSED: &[&str] = &[
     "incrbyfloat k x", "exists", "del", "touch", "type", "type a b",
 ];
 
-/// Hazard: an argument that no form of a command has is passed over, and the client believes that it counts.
+/// Hazard: an argument that no form of a command has is passed over, and the client believes that
+/// it counts.
 #[test]
 fn misused_commands_are_refused_as_by_redis() {
     let Some(mut redis) = Redis::start() else {

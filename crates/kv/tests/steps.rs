@@ -1,4 +1,5 @@
-//! No client holds up others for long: work between two turns of the reactor is counted, over all commands at their limits.
+//! No client holds up others for long: work between two turns of the reactor is counted, over all
+//! commands at their limits.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -46,7 +47,8 @@ fn filled() -> (Cluster, u32) {
     (cluster, token)
 }
 
-/// Hazard: a short request, or many short ones behind one another, hold the reactor until the others elect another leader.
+/// Hazard: a short request, or many short ones behind one another, hold the reactor until the
+/// others elect another leader.
 #[test]
 fn no_step_is_longer_than_said() {
     let (mut cluster, token) = filled();
@@ -102,7 +104,8 @@ fn transaction(line: &str, count: usize) -> Vec<u8> {
     [request(&["MULTI"]), request(&words).repeat(count), request(&["EXEC"])].concat()
 }
 
-/// Hazard: one entry is made, taken and applied whole: what changes very many keys is refused, by the limit's name, and nothing of it is done.
+/// Hazard: one entry is made, taken and applied whole: what changes very many keys is refused, by
+/// the limit's name, and nothing of it is done.
 #[test]
 fn what_would_be_too_long_is_refused_by_its_limit() {
     let (mut cluster, token) = filled();
@@ -129,7 +132,8 @@ fn what_would_be_too_long_is_refused_by_its_limit() {
     assert_eq!(cluster.at(1).node.status().last, applied);
 }
 
-/// Hazard: a listing passes over keys that have ended and are not cleared away without counting them.
+/// Hazard: a listing passes over keys that have ended and are not cleared away without counting
+/// them.
 #[test]
 fn keys_that_have_ended_count_as_work() {
     let settings = Settings { requests_max: 1 << 20, output_bytes_max: 1 << 30, ..Settings::default() };
@@ -201,9 +205,10 @@ fn others_are_served_while_keys_are_listed() {
     assert!(said.ends_with(format!("\r\n:{KEYS}\r\n").as_bytes()));
 }
 
-/// Hazard: a replica that has received a snapshot writes out all of it at once, answers nobody meanwhile, and the leader loses a quorum that
-/// it needs. It is written a part at a time. Meanwhile log and state are what they were: votes are kept, a failure of the power brings them back,
-/// and an entry that comes ends it.
+/// Hazard: a replica that has received a snapshot writes out all of it at once, answers nobody
+/// meanwhile, and the leader loses a quorum that it needs. It is written a part at a time.
+/// Meanwhile log and state are what they were: votes are kept, a failure of the power brings them
+/// back, and an entry that comes ends it.
 #[test]
 fn a_snapshot_is_put_in_force_in_parts() {
     // A part, the longest value, and what a log is made longer by.

@@ -1,5 +1,5 @@
-//! The conformance suite of stores, run on all variants: single checks, and random sequences of calls against a model, with power
-//! failures between any two.
+//! The conformance suite of stores, run on all variants: single checks, and random sequences of
+//! calls against a model, with power failures between any two.
 //!
 //! `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure prints its seed.
 

@@ -49,7 +49,8 @@ fn a_transaction_is_one_entry_that_sees_its_own_writes() {
     );
 }
 
-/// Hazard: EXEC sends the length of an array and then leaves replies out of it, so the client takes those that follow for its elements.
+/// Hazard: EXEC sends the length of an array and then leaves replies out of it, so the client takes
+/// those that follow for its elements.
 #[test]
 fn replies_are_not_switched_off_within_a_transaction() {
     let (mut cluster, token) = Cluster::one();
@@ -117,7 +118,8 @@ fn exec_does_nothing_if_a_watched_key_was_changed() {
     are(&mut cluster, 1, other, &[("GET k", "+OK $1 7")]);
 }
 
-/// Hazard: a refusal says that a key has ended, nothing of the log does, and a leader whose clock is behind shows the key again.
+/// Hazard: a refusal says that a key has ended, nothing of the log does, and a leader whose clock
+/// is behind shows the key again.
 #[test]
 fn a_refusal_that_rests_on_the_moment_is_not_taken_back() {
     for (lines, wanted) in [("RENAME k l", "-ERR no such key"), ("MULTI / SET l 2 / EXEC", "+OK +QUEUED *-1")] {
@@ -137,7 +139,8 @@ fn a_refusal_that_rests_on_the_moment_is_not_taken_back() {
     }
 }
 
-/// Two connections increment by WATCH and EXEC, with their steps interleaved at random: no increment is lost.
+/// Two connections increment by WATCH and EXEC, with their steps interleaved at random: no
+/// increment is lost.
 #[test]
 fn no_increment_by_watch_is_lost() {
     let (mut cluster, _) = Cluster::one();

@@ -83,7 +83,8 @@ fn shown(cluster: &mut Cluster, token: u32) -> Vec<Vec<u8>> {
     all
 }
 
-/// A rule with a space in it was stored so that it was another rule, or could not be read at all; bytes that are not UTF-8 changed.
+/// A rule with a space in it was stored so that it was another rule, or could not be read at all;
+/// bytes that are not UTF-8 changed.
 #[test]
 fn whatever_rules_are_accepted_users_are_the_same_after_a_restart() {
     for seed in seeds::seeds(12) {
@@ -126,7 +127,8 @@ fn rules_that_would_be_others_are_refused() {
     assert!(list.windows(25).any(|part| part == b"user bob off ~\xFF* &\xFE -@all"), "{}", list.escape_ascii());
 }
 
-/// One user that could not be read kept all as they were; after a restart everybody was `default` with all rights.
+/// One user that could not be read kept all as they were; after a restart everybody was `default`
+/// with all rights.
 #[test]
 fn who_cannot_be_read_has_no_rights_before_and_after_a_restart() {
     let newer = [&b"off >\x03\x01"[..], &[0; 16]].concat();

@@ -1,4 +1,5 @@
-//! A disk that has no room in the midst of what is done: a snapshot takes the old state's place, or members change.
+//! A disk that has no room in the midst of what is done: a snapshot takes the old state's place, or
+//! members change.
 
 #[path = "support/cluster.rs"]
 mod cluster;
@@ -18,8 +19,9 @@ use perdura_pmem::sim::Random;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use stores::{filled, push, put, snapshot, value};
 
-/// Hazard: the disk fills while a state that was received takes the old one's place. Wherever that is, the store is what it was, goes on, also
-/// after a power failure, and takes the snapshot once there is room.
+/// Hazard: the disk fills while a state that was received takes the old one's place. Wherever that
+/// is, the store is what it was, goes on, also after a power failure, and takes the snapshot once
+/// there is room.
 #[test]
 fn a_snapshot_without_room_in_its_midst_changes_nothing() {
     let (_given, source) = filled(1, 5, "new", 90);
@@ -133,7 +135,8 @@ fn a_replica_takes_a_snapshot_once_it_has_room() {
     assert_eq!(cluster.at(4).node.status().applied, applied);
 }
 
-/// Hazard: the entry that changes the members is committed by the others, and has no room here: the process ended.
+/// Hazard: the entry that changes the members is committed by the others, and has no room here: the
+/// process ended.
 #[test]
 fn members_change_while_a_replica_has_no_room() {
     let mut lost = 0;

@@ -1,7 +1,9 @@
-//! Accounts in persistent memory and transfers between them, each of which happens wholly or not at all.
+//! Accounts in persistent memory and transfers between them, each of which happens wholly or not at
+//! all.
 //!
-//! `transfer DIRECTORY` makes a hundred transfers; kill it and start it again as often as you like, the sum stays the same. The
-//! accounts are words of a region, changed in place after the redo of a transfer is durable.
+//! `transfer DIRECTORY` makes a hundred transfers; kill it and start it again as often as you like,
+//! the sum stays the same. The accounts are words of a region, changed in place after the redo of a
+//! transfer is durable.
 
 use perdura_log::{Log, LogConfig, Recovery, Result, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME};
 use perdura_pmem::{FileMedium, Medium, Options, Region};
@@ -81,7 +83,8 @@ impl Bank {
         let reservation = txn.reserve(redo.len())?;
         let csn = txn.commit(reservation, &redo);
         if !self.log.wait_durable(csn) {
-            // The pool has failed stop: its next recovery decides. What reserves next gets the error.
+            // The pool has failed stop: its next recovery decides. What reserves next gets the
+            // error.
             return Ok(());
         }
         apply(&self.accounts, &redo);
@@ -93,7 +96,8 @@ impl Bank {
     }
 }
 
-/// Makes the accounts, then the log, whose superblock gets its name last: without it a creation was cut off and begins anew.
+/// Makes the accounts, then the log, whose superblock gets its name last: without it a creation was
+/// cut off and begins anew.
 fn create(medium: &Arc<dyn Medium>, config: &LogConfig, random: &mut dyn FnMut() -> u64) -> Result<()> {
     for (leftover, _) in medium.list()? {
         medium.remove(&leftover)?;

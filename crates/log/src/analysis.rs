@@ -1,10 +1,11 @@
 //! Analysis: merges the valid groups of all lanes into committed and prepared transactions.
 //!
-//! Recovery replays commits in CSN order from the checkpoint up to the first missing one. A commit that lacks a chunk
-//! or its PREPARE record counts as missing. A transaction is prepared iff a PREPARE record of it is valid with all
-//! its chunks, no ROLLBACK of it is valid, and no COMMIT_PREPARED up to the horizon is. A transaction that was copied
-//! forward may appear twice. Both copies say the same; analysis takes the one in the generation armed first, so that
-//! the other generation is not needed. Keeps (I6).
+//! Recovery replays commits in CSN order from the checkpoint up to the first missing one. A commit
+//! that lacks a chunk or its PREPARE record counts as missing. A transaction is prepared iff a
+//! PREPARE record of it is valid with all its chunks, no ROLLBACK of it is valid, and no
+//! COMMIT_PREPARED up to the horizon is. A transaction that was copied forward may appear twice.
+//! Both copies say the same; analysis takes the one in the generation armed first, so that the
+//! other generation is not needed. Keeps (I6).
 
 use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};
@@ -62,7 +63,8 @@ pub(crate) struct Outcome {
     pub(crate) prepared: Vec<InDoubt>,
     /// Highest CSN that a valid record proves to have been durable.
     pub(crate) proven: Csn,
-    /// By generation: highest CSN up to the horizon, and oldest activation with a PREPARE record that ends here.
+    /// By generation: highest CSN up to the horizon, and oldest activation with a PREPARE record
+    /// that ends here.
     pub(crate) generations: BTreeMap<u32, GenerationUse>,
 }
 
@@ -141,8 +143,8 @@ impl Analysis {
         }
     }
 
-    /// Resolves the groups into transactions; `body` reads a group's body. Error: Damaged, if two records share a
-    /// CSN.
+    /// Resolves the groups into transactions; `body` reads a group's body. Error: Damaged, if two
+    /// records share a CSN.
     pub(crate) fn conclude<'a>(mut self, body: &dyn Fn(BodyRef) -> &'a [u8]) -> Result<Outcome> {
         self.commits.sort_by_key(|group| group.header.csn);
         if let Some([first, second]) = self.commits.windows(2).find(|pair| pair[0].header.csn == pair[1].header.csn) {

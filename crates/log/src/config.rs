@@ -23,8 +23,8 @@ pub struct LogConfig {
     pub generations: u32,
     /// Generations the log may grow to, `generations` to 64.
     pub generations_max: u32,
-    /// Checkpoints during which a generation beyond `generations` goes unneeded before it is removed; doubled each time
-    /// it was needed again after all. At least 1.
+    /// Checkpoints during which a generation beyond `generations` goes unneeded before it is
+    /// removed; doubled each time it was needed again after all. At least 1.
     pub shrink_after: u32,
 }
 

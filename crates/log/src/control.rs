@@ -1,17 +1,21 @@
-//! The life of generations: the switch to the next one, re-arming, growth, removal, and the checkpoint that frees them.
-//! Transaction ids are set aside here too, as that is a superblock write.
+//! The life of generations: the switch to the next one, re-arming, growth, removal, and the
+//! checkpoint that frees them. Transaction ids are set aside here too, as that is a superblock
+//! write.
 //!
-//! [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a generation, has one.
+//! [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a
+//! generation, has one.
 //!
-//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are stored, and no generation
-//! armed earlier holds a PREPARE record whose ending lies in this one: without its ending that transaction would come back to
-//! life. When a transaction releases its pins does not matter: until stored_csn covers it, the CSN that it left there keeps
-//! the generation.
+//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are
+//! stored, and no generation armed earlier holds a PREPARE record whose ending lies in this one:
+//! without its ending that transaction would come back to life. When a transaction releases its
+//! pins does not matter: until stored_csn covers it, the CSN that it left there keeps the
+//! generation.
 //!
-//! Re-arming is one superblock write. It gives the generation a new activation and a new salt, so that no older record in
-//! it is ever valid again, and makes the checkpoint durable that covers those records (I9). It is fenced before the first
-//! reservation. The same write voids the records of every other reusable generation, so that one which is not armed again
-//! for long keeps nothing else from being reused. Of several the one with the lowest number is armed, and those of high
+//! Re-arming is one superblock write. It gives the generation a new activation and a new salt, so
+//! that no older record in it is ever valid again, and makes the checkpoint durable that covers
+//! those records (I9). It is fenced before the first reservation. The same write voids the records
+//! of every other reusable generation, so that one which is not armed again for long keeps nothing
+//! else from being reused. Of several the one with the lowest number is armed, and those of high
 //! numbers come to be unneeded (`need.rs`).
 
 use crate::error::{Error, Result};
@@ -42,8 +46,8 @@ impl<'a> Control<'a> {
         Control { log, ledger: log.ledger.lock() }
     }
 
-    /// Applies `change` to the superblock and makes it durable, setting more transaction ids aside if few are left. A
-    /// failure stops the pool.
+    /// Applies `change` to the superblock and makes it durable, setting more transaction ids aside
+    /// if few are left. A failure stops the pool.
     pub(crate) fn write(&mut self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         let log = self.log;
         log.check_running()?;
@@ -129,7 +133,8 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Voids the records of all reusable generations, with `csn` as the durable checkpoint, if there are any.
+    /// Voids the records of all reusable generations, with `csn` as the durable checkpoint, if
+    /// there are any.
     pub(crate) fn void_spent(&mut self, csn: Csn) -> Result<()> {
         let spent = self.spent(csn);
         if !spent.is_empty() {
@@ -139,8 +144,9 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so that nobody else can
-    /// fill the lane first, and makes it active. `None` if all generations are in use and no more can be added.
+    /// Arms another generation, reserves and pins `bytes` in its lane `lane` for the caller, so
+    /// that nobody else can fill the lane first, and makes it active. `None` if all generations are
+    /// in use and no more can be added.
     pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
         let _span = span("generation_switch");
         let csn = self.stored();
@@ -165,7 +171,8 @@ impl<'a> Control<'a> {
         self.ledger.switches += 1;
     }
 
-    /// Makes the lowest reusable generation the active one, if there is any. `csn` is the durable checkpoint.
+    /// Makes the lowest reusable generation the active one, if there is any. `csn` is the durable
+    /// checkpoint.
     pub(crate) fn move_down(&mut self, csn: Csn) -> Result<()> {
         let _span = span("generation_switch");
         if let Some(target) = self.reusable(csn) {
@@ -175,8 +182,8 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Removes the last generation from the superblock and from the log; its files remain. The caller has found it
-    /// reusable under the durable checkpoint `csn`. Returns its mappings.
+    /// Removes the last generation from the superblock and from the log; its files remain. The
+    /// caller has found it reusable under the durable checkpoint `csn`. Returns its mappings.
     pub(crate) fn drop_last(&mut self, csn: Csn) -> Result<Vec<Region>> {
         let log = self.log;
         let last = log.generations.count() - 1;
@@ -194,7 +201,8 @@ impl<'a> Control<'a> {
     /// Removes the files of a generation that no superblock names.
     pub(crate) fn remove_files(&self, number: u32) {
         for lane in 0..self.log.lanes {
-            // What cannot be removed is left to the growth that needs the name, or to the next recovery.
+            // What cannot be removed is left to the growth that needs the name, or to the next
+            // recovery.
             let _ = self.log.medium.remove(&lane_name(number, lane));
         }
     }
@@ -206,8 +214,8 @@ impl<'a> Control<'a> {
         lanes.map(|lane| unsafe { lane.region() }.clone()).collect()
     }
 
-    /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the checkpoint. Voids the
-    /// records of all others that are reusable.
+    /// Voids all records of a reusable generation and gives it a new activation, with `csn` as the
+    /// checkpoint. Voids the records of all others that are reusable.
     fn arm(&mut self, target: &Generation, csn: Csn) -> Result<()> {
         let log = self.log;
         let _span = (target.activation() != 0).then(|| span("wrap_around"));
@@ -231,7 +239,8 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Adds a generation unless there are `most` already. `None` at the limit, or when the device has no room.
+    /// Adds a generation unless there are `most` already. `None` at the limit, or when the device
+    /// has no room.
     fn grow(&mut self, most: u32) -> Result<Option<&'a Generation>> {
         let log = self.log;
         let number = log.generations.count() as u32;
@@ -272,8 +281,8 @@ impl<'a> Control<'a> {
         log.generations.count() < log.generations_max as usize || self.reusable(csn).is_some()
     }
 
-    /// Ends a recovery: one superblock write that makes `horizon` final, leaves only the records of generations in
-    /// `keep` valid, and arms one if there are none.
+    /// Ends a recovery: one superblock write that makes `horizon` final, leaves only the records of
+    /// generations in `keep` valid, and arms one if there are none.
     pub(crate) fn finish(&mut self, horizon: Csn, keep: &[u32]) -> Result<()> {
         let log = self.log;
         // Planted: prepared transactions are voided with the rest.

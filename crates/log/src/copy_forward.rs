@@ -1,10 +1,11 @@
 //! Copies the records of prepared transactions forward, out of generations that are to be reused.
 //!
-//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are reserved as one piece, so
-//! that they are voided by the same superblock write. Only a copied transaction has PREPARE records in other generations
-//! than its ending; the ledger's `ends_since` keeps the ending's generation until those are void (I9).
-//! A copy is fenced before the pins on the originals are released. Copies are the same in everything but their
-//! checksum, so recovery may find both and take either.
+//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are
+//! reserved as one piece, so that they are voided by the same superblock write. Only a copied
+//! transaction has PREPARE records in other generations than its ending; the ledger's `ends_since`
+//! keeps the ending's generation until those are void (I9). A copy is fenced before the pins on the
+//! originals are released. Copies are the same in everything but their checksum, so recovery may
+//! find both and take either.
 
 use crate::config::GENERATIONS_MAX;
 use crate::control::Control;
@@ -16,7 +17,8 @@ use crate::prepared::State;
 use crate::shared::Shared;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Copies prepared transactions that hold the oldest armed generation into the active one; whether any was copied.
+/// Copies prepared transactions that hold the oldest armed generation into the active one; whether
+/// any was copied.
 pub(crate) fn copy_oldest_forward(control: &mut Control<'_>) -> bool {
     let log = control.log;
     let active = log.active();
@@ -25,8 +27,8 @@ pub(crate) fn copy_oldest_forward(control: &mut Control<'_>) -> bool {
     oldest.is_some_and(|oldest| copy_out_of(control, oldest))
 }
 
-/// Copies prepared transactions that hold the generation of this activation, which is inactive, into the active one;
-/// whether any was copied.
+/// Copies prepared transactions that hold the generation of this activation, which is inactive,
+/// into the active one; whether any was copied.
 pub(crate) fn copy_out_of(control: &mut Control<'_>, activation: u64) -> bool {
     let log = control.log;
     let mut copied = false;
@@ -39,8 +41,8 @@ pub(crate) fn copy_out_of(control: &mut Control<'_>, activation: u64) -> bool {
     copied
 }
 
-/// Copies a prepared transaction's records into the active generation and reserves its ending there. False if there is
-/// no room for all; then nothing has changed.
+/// Copies a prepared transaction's records into the active generation and reserves its ending
+/// there. False if there is no room for all; then nothing has changed.
 fn copy_forward(control: &mut Control<'_>, state: &mut State) -> bool {
     let log = control.log;
     let moved = copy_to(log, state, &mut |pins, lane, bytes| Ok(log.try_reserve(pins, lane, bytes).ok()));
@@ -49,7 +51,8 @@ fn copy_forward(control: &mut Control<'_>, state: &mut State) -> bool {
     true
 }
 
-/// As [`copy_forward`], arming more generations as they are needed, for recovery. False if there are none.
+/// As [`copy_forward`], arming more generations as they are needed, for recovery. False if there
+/// are none.
 pub(crate) fn copy_arming(control: &mut Control<'_>, state: &mut State) -> Result<bool> {
     let log = control.log;
     let moved = copy_to(log, state, &mut |pins, lane, bytes| match log.try_reserve(pins, lane, bytes) {
@@ -68,7 +71,8 @@ pub(crate) fn copy_arming(control: &mut Control<'_>, state: &mut State) -> Resul
 /// Reserves bytes, preferably in a lane, adding what it pins.
 type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Placed>>;
 
-/// Copies the records to where `reserve` says, fences them and releases the originals: the ending's generation.
+/// Copies the records to where `reserve` says, fences them and releases the originals: the ending's
+/// generation.
 fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
     let mut pins = Pins::new();
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {
@@ -88,8 +92,8 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     Ok(Some(ending.generation))
 }
 
-/// Reserves room for copies of all records, and for the ending behind the PREPARE record. If there is not enough for
-/// all, gives back what it reserved.
+/// Reserves room for copies of all records, and for the ending behind the PREPARE record. If there
+/// is not enough for all, gives back what it reserved.
 fn reserve_copies(
     log: &Shared,
     state: &State,

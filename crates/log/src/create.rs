@@ -8,9 +8,9 @@ use crate::superfile::SuperFile;
 use perdura_pmem::Medium;
 use std::sync::Arc;
 
-/// Creates the log files, then the superblock as `super.new`. Once the rest of the pool is durable, the caller
-/// renames it to `super` and syncs the directory. The superblock keeps `geometry` for the layer above; `random`
-/// supplies the pool's id.
+/// Creates the log files, then the superblock as `super.new`. Once the rest of the pool is durable,
+/// the caller renames it to `super` and syncs the directory. The superblock keeps `geometry` for
+/// the layer above; `random` supplies the pool's id.
 ///
 /// # Errors
 /// Configuration, DeviceFull, Medium. The caller removes what was created, as after a crash.

@@ -13,10 +13,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// A setting is out of range: correct it.
     Configuration,
-    /// All generations are in use and the log cannot grow: roll the transaction back, end long ones, or raise the limit.
+    /// All generations are in use and the log cannot grow: roll the transaction back, end long
+    /// ones, or raise the limit.
     LogFull,
-    /// A group is longer than a lane, or a transaction has too many chunks: write the redo in chunks, or in smaller
-    /// transactions.
+    /// A group is longer than a lane, or a transaction has too many chunks: write the redo in
+    /// chunks, or in smaller transactions.
     TooLarge,
     /// The pool failed stop and takes no more changes: remove the cause and recover it.
     FailStop,

@@ -1,7 +1,9 @@
-//! Layout of a lane's content, one for writer and reader: `docs/format.md` draws it under "Log lanes".
+//! Layout of a lane's content, one for writer and reader: `docs/format.md` draws it under "Log
+//! lanes".
 //!
-//! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its checksum matches over the
-//! generation's salt, its own lane and offset, its body and the rest of its header (I6). Integers are little-endian.
+//! A group is a header of 32 bytes and a body, at a multiple of 64 bytes. It is valid iff its
+//! checksum matches over the generation's salt, its own lane and offset, its body and the rest of
+//! its header (I6). Integers are little-endian.
 
 use perdura_pmem::checksum::{crc32c, crc32c_append};
 use std::mem::offset_of;
@@ -102,7 +104,8 @@ pub struct Header {
     pub csn: u64,
     /// Transaction id (48 bits).
     pub txid: u64,
-    /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had come that far.
+    /// Commits: CSN less durable_csn when it was taken, or all ones. Proves that durable_csn had
+    /// come that far.
     pub lag: u16,
     /// Kind of the group.
     pub kind: Kind,
@@ -126,10 +129,11 @@ impl Header {
         }
     }
 
-    /// Reads what follows the checksum; `None` if it cannot be the header of a transaction below `txid_limit`.
+    /// Reads what follows the checksum; `None` if it cannot be the header of a transaction below
+    /// `txid_limit`.
     ///
-    /// The salt masks the transaction's id: this rejects most leftovers of an earlier activation, and user bytes that
-    /// look like headers, without computing a checksum.
+    /// The salt masks the transaction's id: this rejects most leftovers of an earlier activation,
+    /// and user bytes that look like headers, without computing a checksum.
     #[inline]
     pub(crate) fn decode(sealed: &Sealed, salt: u64, txid_limit: u64) -> Option<Header> {
         let kind = Kind::of(sealed.kind)?;

@@ -1,13 +1,13 @@
 //! Generations and their lanes, as the running log keeps them.
 //!
-//! Invariants: a generation's salt, activation and mappings change only while it is inactive and nothing pins it (under the
-//! control lock). An inactive generation without pins receives no more records, and the highest CSN of its lanes is final;
-//! `lane_pins.rs` says why.
+//! Invariants: a generation's salt, activation and mappings change only while it is inactive and
+//! nothing pins it (under the control lock). An inactive generation without pins receives no more
+//! records, and the highest CSN of its lanes is final; `lane_pins.rs` says why.
 //!
-//! A [`Generation`] lives as long as the log, since a thread may still be about to pin one that was removed; what goes
-//! with the files is their mapping. Only a thread whose pin came in time touches that: it pinned the lane, and then
-//! found the generation active. A thread that was late finds another activation, and withdraws having used no more than
-//! the counters.
+//! A [`Generation`] lives as long as the log, since a thread may still be about to pin one that was
+//! removed; what goes with the files is their mapping. Only a thread whose pin came in time touches
+//! that: it pinned the lane, and then found the generation active. A thread that was late finds
+//! another activation, and withdraws having used no more than the counters.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -32,8 +32,8 @@ pub(crate) struct Lane {
     region: UnsafeCell<Option<Region>>,
 }
 
-// SAFETY: all fields but `region` are atomics or never change. `region` is written by `map` and `unmap` only, whose callers
-// see to it that nobody else uses it, and a Region can be shared.
+// SAFETY: all fields but `region` are atomics or never change. `region` is written by `map` and
+// `unmap` only, whose callers see to it that nobody else uses it, and a Region can be shared.
 unsafe impl Sync for Lane {}
 
 impl Lane {
@@ -45,8 +45,8 @@ impl Lane {
     /// The file.
     ///
     /// # Safety
-    /// While the result is used the caller pins the lane, having found its generation active; or holds the control lock;
-    /// or no log runs yet.
+    /// While the result is used the caller pins the lane, having found its generation active; or
+    /// holds the control lock; or no log runs yet.
     #[inline]
     pub(crate) unsafe fn region(&self) -> &Region {
         // SAFETY: `map` and `unmap` need the control lock and an unpinned lane.
@@ -66,7 +66,8 @@ impl Lane {
     /// Takes the file away.
     ///
     /// # Safety
-    /// The caller holds the control lock and has found the generation inactive, then the lane unpinned.
+    /// The caller holds the control lock and has found the generation inactive, then the lane
+    /// unpinned.
     unsafe fn unmap(&self) -> Option<Region> {
         // SAFETY: only threads with a pin or the control lock look.
         unsafe { (*self.region.get()).take() }
@@ -128,13 +129,14 @@ impl Generation {
         self.salt.load(Acquire)
     }
 
-    /// Highest CSN recorded in an inactive generation, final; `None` while an unfinished transaction pins it (I9).
+    /// Highest CSN recorded in an inactive generation, final; `None` while an unfinished
+    /// transaction pins it (I9).
     pub(crate) fn csn_max_if_unpinned(&self) -> Option<Csn> {
         self.lanes.iter().try_fold(0, |csn_max, lane| Some(lane.pins.csn_max_if_unpinned()?.max(csn_max)))
     }
 
-    /// Begins a new, empty activation. The caller holds the control lock; a pin taken now came too late and will be
-    /// withdrawn.
+    /// Begins a new, empty activation. The caller holds the control lock; a pin taken now came too
+    /// late and will be withdrawn.
     pub(crate) fn reset(&self, entry: GenerationEntry) {
         self.salt.store(entry.salt, Release);
         self.activation.store(entry.activation, Release);
@@ -205,7 +207,8 @@ impl Generations {
             }
             Some(gone) => {
                 for (lane, region) in gone.lanes.iter().zip(regions) {
-                    // SAFETY: the caller holds the control lock, and what lies beyond the count was popped.
+                    // SAFETY: the caller holds the control lock, and what lies beyond the count was
+                    // popped.
                     unsafe { lane.map(region) };
                 }
             }

@@ -1,5 +1,5 @@
-//! Golden bytes of the encoders of format version 1. They were taken before the layouts became structures, so
-//! these tests tell a structure that moves a field or swaps two.
+//! Golden bytes of the encoders of format version 1. They were taken before the layouts became
+//! structures, so these tests tell a structure that moves a field or swaps two.
 
 use crate::format::{Header, Kind, TXID_MAX, prepare_body};
 use crate::group::{Place, Staged};

@@ -1,8 +1,9 @@
 //! Writing a group to its place in a lane.
 //!
-//! In two steps, so that as little as possible happens between taking a CSN and the fence (I5): first the body is
-//! checksummed and, if it is long, stored; the header follows. Until its header's granule is stored whole a group is
-//! invalid, so the order in which its lines reach the medium does not matter (I2). Nothing here fences.
+//! In two steps, so that as little as possible happens between taking a CSN and the fence (I5):
+//! first the body is checksummed and, if it is long, stored; the header follows. Until its header's
+//! granule is stored whole a group is invalid, so the order in which its lines reach the medium
+//! does not matter (I2). Nothing here fences.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
 use perdura_pmem::Region;
@@ -66,7 +67,8 @@ impl<'a> Staged<'a> {
     }
 }
 
-/// Stores what does not share the header's granule: whole granules straight from the body, then the padded last one.
+/// Stores what does not share the header's granule: whole granules straight from the body, then the
+/// padded last one.
 fn store_rest(place: &Place<'_>, body: &[u8]) {
     let rest = &body[FIRST_BYTES..];
     let whole = rest.len() / GRANULE * GRANULE;

@@ -1,19 +1,23 @@
 //! The pins of a lane, and the highest CSN of the transactions that have released theirs.
 //!
-//! A *pin* says that an unfinished transaction has a record in the lane, or is about to write one. A thread pins the lane, then
-//! checks again that the generation is still active; a switch deactivates the generation, then looks for pins. So either the
-//! switch sees the pin, or the thread sees that it came too late and withdraws it. A transaction raises `csn_max` before it
-//! unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9), and nobody uses its mapping any more.
+//! A *pin* says that an unfinished transaction has a record in the lane, or is about to write one.
+//! A thread pins the lane, then checks again that the generation is still active; a switch
+//! deactivates the generation, then looks for pins. So either the switch sees the pin, or the
+//! thread sees that it came too late and withdraws it. A transaction raises `csn_max` before it
+//! unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9), and
+//! nobody uses its mapping any more.
 //!
 //! Why the orderings suffice:
 //!
-//! - `pin`, `count` and the word that names the active generation are SeqCst. Each side stores one word and then loads the
-//!   other's; nothing weaker keeps both from missing each other. If a switch loads the count before a pin is added to it, the
-//!   pinning thread's load of the active generation comes after the switch's store.
-//! - `unpin` lowers the count with Release. Every change of the count is a read-modify-write, so it continues the release
-//!   sequence of each unpin before it: whoever loads 0 synchronizes with all of them, not just with the last, and sees what they
-//!   raised and stored. It takes no part in the SeqCst order, since a switch that misses an unpin sees a pin too many and
-//!   keeps the generation for longer.
+//! - `pin`, `count` and the word that names the active generation are SeqCst. Each side stores one
+//!   word and then loads the other's; nothing weaker keeps both from missing each other. If a
+//!   switch loads the count before a pin is added to it, the pinning thread's load of the active
+//!   generation comes after the switch's store.
+//! - `unpin` lowers the count with Release. Every change of the count is a read-modify-write, so it
+//!   continues the release sequence of each unpin before it: whoever loads 0 synchronizes with all
+//!   of them, not just with the last, and sees what they raised and stored. It takes no part in the
+//!   SeqCst order, since a switch that misses an unpin sees a pin too many and keeps the generation
+//!   for longer.
 //! - `csn_max` is Relaxed, as the count orders it: raised before the unpin, loaded after the count.
 
 use crate::Csn;
@@ -49,9 +53,11 @@ impl LanePins {
         self.count.load(SeqCst)
     }
 
-    /// Highest CSN recorded in the lane, final if its generation is inactive; `None` while it is pinned.
+    /// Highest CSN recorded in the lane, final if its generation is inactive; `None` while it is
+    /// pinned.
     ///
-    /// Loads the count first: the other way round, a transaction that raises `csn_max` and unpins in between would be missed.
+    /// Loads the count first: the other way round, a transaction that raises `csn_max` and unpins
+    /// in between would be missed.
     pub(crate) fn csn_max_if_unpinned(&self) -> Option<Csn> {
         (self.count() == 0).then(|| self.csn_max.load(Relaxed))
     }
@@ -61,15 +67,16 @@ impl LanePins {
         self.csn_max.fetch_max(csn_max, Relaxed);
     }
 
-    /// Forgets the CSNs of the former activation. The caller has found the lane unpinned, and the generation becomes active
-    /// only after this.
+    /// Forgets the CSNs of the former activation. The caller has found the lane unpinned, and the
+    /// generation becomes active only after this.
     pub(crate) fn reset(&self) {
         self.csn_max.store(0, Relaxed);
     }
 }
 
-/// Loom weakens SeqCst loads and stores to acquire and release. So these tests start with an inactive generation and hold what
-/// the count orders. That a late pin and a switch see each other is argued above, not tested.
+/// Loom weakens SeqCst loads and stores to acquire and release. So these tests start with an
+/// inactive generation and hold what the count orders. That a late pin and a switch see each other
+/// is argued above, not tested.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -105,7 +112,8 @@ mod loom_tests {
             self.pins.unpin(csn);
         }
 
-        /// Arms the lane anew if every record in it has a CSN up to `checkpoint`, and stores over its records.
+        /// Arms the lane anew if every record in it has a CSN up to `checkpoint`, and stores over
+        /// its records.
         fn reuse(&self, checkpoint: Csn) -> bool {
             let reusable = self.pins.csn_max_if_unpinned().is_some_and(|csn_max| csn_max <= checkpoint);
             if reusable {
@@ -116,8 +124,8 @@ mod loom_tests {
         }
     }
 
-    /// A switch that read `csn_max` before the pins took the lane for stored, and its re-arming voided a commit record
-    /// that recovery still needed.
+    /// A switch that read `csn_max` before the pins took the lane for stored, and its re-arming
+    /// voided a commit record that recovery still needed.
     #[test]
     fn a_commit_that_is_unpinned_meanwhile_is_not_voided() {
         loom::model(|| {

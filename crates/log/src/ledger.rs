@@ -1,5 +1,6 @@
-//! State under the control lock: the superblock, the seed of the salts, for each generation the oldest activation with
-//! PREPARE records that have their endings in it, and how many generations are needed.
+//! State under the control lock: the superblock, the seed of the salts, for each generation the
+//! oldest activation with PREPARE records that have their endings in it, and how many generations
+//! are needed.
 
 use crate::config::GENERATIONS_MAX;
 use crate::need::Need;
@@ -11,7 +12,8 @@ pub(crate) struct Ledger {
     pub(crate) superfile: SuperFile,
     /// Random number of this run; with an activation's number it makes that activation's salt.
     seed: u64,
-    /// By generation: activation of the oldest one with a PREPARE record that has, or will have, its ending here.
+    /// By generation: activation of the oldest one with a PREPARE record that has, or will have,
+    /// its ending here.
     pub(crate) ends_since: [u64; GENERATIONS_MAX as usize],
     pub(crate) switches: u64,
     pub(crate) need: Need,
@@ -29,7 +31,8 @@ impl Ledger {
         self.superfile.current()
     }
 
-    /// Notes that a PREPARE record of activation `since` has, or will have, its ending in `generation`.
+    /// Notes that a PREPARE record of activation `since` has, or will have, its ending in
+    /// `generation`.
     pub(crate) fn note_ending(&mut self, generation: u32, since: u64) {
         let slot = &mut self.ends_since[generation as usize];
         *slot = since.min(*slot);

@@ -2,18 +2,20 @@
 //!
 //! # Inside
 //!
-//! A *generation* is a set of parallel log files, the *lanes*. The log switches from one generation to the next online and
-//! wraps around (Matsuura, NVMSA 2021, IV and V.B). A transaction reserves space in a lane, takes its *CSN* from the
-//! central counter, copies its record there past the cache and fences once (NF-log, SNU 2022, 2.3). A record is valid by a
-//! checksum salted with its generation's activation, so recycled space needs no clearing (van Renen et al., DaMoN 2019).
+//! A *generation* is a set of parallel log files, the *lanes*. The log switches from one generation
+//! to the next online and wraps around (Matsuura, NVMSA 2021, IV and V.B). A transaction reserves
+//! space in a lane, takes its *CSN* from the central counter, copies its record there past the
+//! cache and fences once (NF-log, SNU 2022, 2.3). A record is valid by a checksum salted with its
+//! generation's activation, so recycled space needs no clearing (van Renen et al., DaMoN 2019).
 //!
-//! A commit calls [`Log::begin`], [`LogTxn::append_chunk`] for redo that is large, [`LogTxn::reserve`] (all that can fail
-//! or block), [`LogTxn::commit`] (cannot) and [`Log::wait_durable`]. The caller then makes its changes visible, and calls
-//! [`Log::publish`] and [`Log::wait_visible`]. Once it has changed its storage and fenced it, it calls [`Log::stored`]:
+//! A commit calls [`Log::begin`], [`LogTxn::append_chunk`] for redo that is large,
+//! [`LogTxn::reserve`] (all that can fail or block), [`LogTxn::commit`] (cannot) and
+//! [`Log::wait_durable`]. The caller then makes its changes visible, and calls [`Log::publish`] and
+//! [`Log::wait_visible`]. Once it has changed its storage and fenced it, it calls [`Log::stored`]:
 //! checkpoints and the reuse of the log go by that.
 //!
-//! A start calls [`Recovery::open`]. The caller replays [`Recovery::committed`] into its storage and fences it;
-//! [`Recovery::finish`] voids every older record and returns the running [`Log`].
+//! A start calls [`Recovery::open`]. The caller replays [`Recovery::committed`] into its storage
+//! and fences it; [`Recovery::finish`] voids every older record and returns the running [`Log`].
 
 mod analysis;
 mod atomic;

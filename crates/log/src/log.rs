@@ -59,7 +59,8 @@ impl Log {
         self.shared.visible.load()
     }
 
-    /// Every commit up to it is published, and all its words are stored, though perhaps not durably.
+    /// Every commit up to it is published, and all its words are stored, though perhaps not
+    /// durably.
     #[inline]
     pub fn stored_csn(&self) -> Csn {
         self.shared.stored.load()
@@ -75,38 +76,40 @@ impl Log {
         crate::config::body_bytes_max(self.shared.lane_bytes)
     }
 
-    /// Waits until durable_csn is at `csn`. False if that will not happen because the pool failed stop: whether the
-    /// commit is durable is then known only after the next recovery.
+    /// Waits until durable_csn is at `csn`. False if that will not happen because the pool failed
+    /// stop: whether the commit is durable is then known only after the next recovery.
     #[inline]
     pub fn wait_durable(&self, csn: Csn) -> bool {
         self.shared.durable.wait(csn)
     }
 
-    /// Waits until visible_csn is at `csn`. False if that will not happen because the pool failed stop.
+    /// Waits until visible_csn is at `csn`. False if that will not happen because the pool failed
+    /// stop.
     #[inline]
     pub fn wait_visible(&self, csn: Csn) -> bool {
         self.shared.visible.wait(csn)
     }
 
-    /// Reports that commit `csn` is visible to whoever looks; its words may not be stored yet. Called once for each
-    /// CSN. A thread with several unpublished CSNs reports the lowest first, as this may wait while far more than
-    /// 65,536 are outstanding.
+    /// Reports that commit `csn` is visible to whoever looks; its words may not be stored yet.
+    /// Called once for each CSN. A thread with several unpublished CSNs reports the lowest first,
+    /// as this may wait while far more than 65,536 are outstanding.
     #[inline]
     pub fn publish(&self, csn: Csn) {
         self.shared.visible.mark(csn);
     }
 
-    /// Reports that all words of commit `csn` are stored: durably, or such that the hook of [`Log::set_flush_stored`] makes
-    /// them durable. Called once for each CSN, after [`Log::publish`]; otherwise as there, with 262,144. Only then do
-    /// checkpoint and reuse of the log go past it.
+    /// Reports that all words of commit `csn` are stored: durably, or such that the hook of
+    /// [`Log::set_flush_stored`] makes them durable. Called once for each CSN, after
+    /// [`Log::publish`]; otherwise as there, with 262,144. Only then do checkpoint and reuse of the
+    /// log go past it.
     #[inline]
     pub fn stored(&self, csn: Csn) {
         self.shared.mark_stored(csn);
     }
 
-    /// Makes stored_csn the durable checkpoint and returns it. Generations that it covers can then be reused, and
-    /// files of the log beyond its configured size are removed after a while. Writes nothing if the checkpoint is there
-    /// already. A failed write stops the pool.
+    /// Makes stored_csn the durable checkpoint and returns it. Generations that it covers can then
+    /// be reused, and files of the log beyond its configured size are removed after a while. Writes
+    /// nothing if the checkpoint is there already. A failed write stops the pool.
     ///
     /// # Errors
     /// Medium, FailStop.
@@ -117,14 +120,15 @@ impl Log {
         Ok(csn)
     }
 
-    /// Sets the hook that flushes and fences all words of commits that are reported as stored. The log calls it under its
-    /// control lock before a checkpoint goes past such commits: so the hook must not reserve, and must not wait for anybody
-    /// who does.
+    /// Sets the hook that flushes and fences all words of commits that are reported as stored. The
+    /// log calls it under its control lock before a checkpoint goes past such commits: so the hook
+    /// must not reserve, and must not wait for anybody who does.
     pub fn set_flush_stored(&self, flush: Box<dyn Fn() + Send + Sync>) {
         *self.shared.flush_stored.write() = Some(flush.into());
     }
 
-    /// Sets the hook that faults lanes in: called with every lane now, and with each new one before its first use.
+    /// Sets the hook that faults lanes in: called with every lane now, and with each new one before
+    /// its first use.
     pub fn set_prefault(&self, prefault: Box<dyn Fn(&Region) + Send + Sync>) {
         let prefault: Arc<crate::shared::PrefaultHook> = prefault.into();
         *self.shared.prefault.write() = Some(prefault.clone());
@@ -137,8 +141,8 @@ impl Log {
         LogStatus::of(&self.shared)
     }
 
-    /// Makes the pool read-only; the first reason is kept. Transactions that have reserved their space still commit,
-    /// and nothing new can be reserved.
+    /// Makes the pool read-only; the first reason is kept. Transactions that have reserved their
+    /// space still commit, and nothing new can be reserved.
     pub fn fail_stop(&self, reason: &str) {
         self.shared.fail_stop(reason);
     }

@@ -1,12 +1,14 @@
-//! How many generations the log has needed lately, so that it shrinks when it can and does not grow again at once.
+//! How many generations the log has needed lately, so that it shrinks when it can and does not grow
+//! again at once.
 //!
-//! A switch takes the lowest generation that is reusable. So one of a high number is armed only when all below it are in
-//! use, and the round in which it was armed last says when it was needed last. A round is a checkpoint: no clock decides, and
-//! a seed replays it.
+//! A switch takes the lowest generation that is reusable. So one of a high number is armed only
+//! when all below it are in use, and the round in which it was armed last says when it was needed
+//! last. A round is a checkpoint: no clock decides, and a seed replays it.
 //!
-//! A generation goes after it was not armed for as many rounds as the patience. Each time the log grows back to a size
-//! that it had given up, the patience doubles. So a load that keeps coming back, at whatever period, makes the log grow
-//! anew at most log2(n) times in n rounds: then the patience outlasts the period.
+//! A generation goes after it was not armed for as many rounds as the patience. Each time the log
+//! grows back to a size that it had given up, the patience doubles. So a load that keeps coming
+//! back, at whatever period, makes the log grow anew at most log2(n) times in n rounds: then the
+//! patience outlasts the period.
 
 use crate::config::GENERATIONS_MAX;
 
@@ -71,7 +73,8 @@ impl Need {
 mod tests {
     use super::*;
 
-    /// A third generation is needed once in `period` rounds. Returns how often it was added in `rounds`.
+    /// A third generation is needed once in `period` rounds. Returns how often it was added in
+    /// `rounds`.
     fn added(period: u64, rounds: u64) -> u64 {
         let (mut need, mut is_there) = (Need::new(2, 10), false);
         for round in 0..rounds {

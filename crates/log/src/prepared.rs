@@ -13,7 +13,8 @@ pub(crate) struct Prepared {
     pub(crate) state: Mutex<State>,
 }
 
-/// Mutable state of a prepared transaction: it changes when the transaction is copied forward or ends.
+/// Mutable state of a prepared transaction: it changes when the transaction is copied forward or
+/// ends.
 pub(crate) struct State {
     pub(crate) pins: Pins,
     /// Its groups: chunks in order, then PREPARE.

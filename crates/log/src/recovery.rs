@@ -1,10 +1,10 @@
 //! Recovery: analysis, then the caller's redo, then the superblock write that ends it.
 //!
-//! Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It copies prepared
-//! transactions into generations whose records nobody needs; each of these is armed by a superblock write of its own,
-//! which moves the checkpoint to the horizon. It fences the copies and voids all other records with one superblock
-//! write (I7). After a crash before that write, the next recovery finds what this one found, perhaps with copies
-//! beside the originals.
+//! Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It
+//! copies prepared transactions into generations whose records nobody needs; each of these is armed
+//! by a superblock write of its own, which moves the checkpoint to the horizon. It fences the
+//! copies and voids all other records with one superblock write (I7). After a crash before that
+//! write, the next recovery finds what this one found, perhaps with copies beside the originals.
 
 use crate::analysis::{Analysis, BodyRef, Committed, InDoubt, Outcome};
 use crate::config::{GENERATIONS_MAX, LogConfig};
@@ -63,12 +63,12 @@ pub struct PreparedTxn {
 }
 
 impl Recovery {
-    /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink, `generations_max` and
-    /// `shrink_after` count. Reads only.
+    /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink,
+    /// `generations_max` and `shrink_after` count. Reads only.
     ///
     /// # Errors
-    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is missing),
-    /// Medium.
+    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is
+    /// missing), Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
@@ -82,7 +82,8 @@ impl Recovery {
         Ok(recovery)
     }
 
-    /// As [`Recovery::open`], but accepts the loss of commits above the horizon that were durable once.
+    /// As [`Recovery::open`], but accepts the loss of commits above the horizon that were durable
+    /// once.
     pub fn open_accepting_loss(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         Ok(Recovery::analyse(medium, config)?.0)
     }
@@ -140,9 +141,9 @@ impl Recovery {
         bodies.iter().try_for_each(|body| each(self.body(*body)))
     }
 
-    /// Ends the recovery once the caller has fenced its redo. Returns the running log and the prepared transactions.
-    /// From here on every older record above the horizon is void (I7). A crash inside leaves a pool that recovers to
-    /// the same state.
+    /// Ends the recovery once the caller has fenced its redo. Returns the running log and the
+    /// prepared transactions. From here on every older record above the horizon is void (I7). A
+    /// crash inside leaves a pool that recovers to the same state.
     ///
     /// # Errors
     /// LogFull, if there is no room to copy prepared transactions; Medium; FailStop.
@@ -197,7 +198,8 @@ fn keep(log: &Shared, found: &InDoubt) -> Prepared {
     Prepared { txid: found.txid, state: Mutex::new(state) }
 }
 
-/// Copies all prepared transactions into freshly armed generations, fenced. Returns the numbers of these generations.
+/// Copies all prepared transactions into freshly armed generations, fenced. Returns the numbers of
+/// these generations.
 fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
     let mut control = Control::lock(log);
     let first = control.ledger.superblock().activation_next;
@@ -211,7 +213,8 @@ fn copy_prepared(log: &Shared, all: &[Arc<Prepared>]) -> Result<Vec<u32>> {
     Ok(fresh.map(|generation| generation.number).collect())
 }
 
-/// Removes log files that the superblock does not name: what a growth or a removal that was cut off has left.
+/// Removes log files that the superblock does not name: what a growth or a removal that was cut off
+/// has left.
 fn remove_leftovers(medium: &dyn Medium, generations: u32) -> Result<()> {
     for (name, _) in medium.list()? {
         if parse_lane_name(&name).is_some_and(|(generation, _)| generation >= generations) {
@@ -251,8 +254,8 @@ fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region>
 }
 
 fn whole(lane: &Lane) -> &[u8] {
-    // SAFETY: no log runs before the recovery is finished: nobody takes the file away or stores to it. No slice outlives
-    // the recovery.
+    // SAFETY: no log runs before the recovery is finished: nobody takes the file away or stores to
+    // it. No slice outlives the recovery.
     unsafe { lane.region().slice(0, lane.region().len()) }
 }
 

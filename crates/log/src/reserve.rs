@@ -1,20 +1,23 @@
 //! Reserving space for a group: all that can block or fail on the way to a commit happens here.
 //!
-//! The fast path pins a lane of the active generation, checks again that the generation is still active, and moves
-//! the lane's tail. If the lane is full it tries the next; if all are full it switches generations. Keeps (I5).
+//! The fast path pins a lane of the active generation, checks again that the generation is still
+//! active, and moves the lane's tail. If the lane is full it tries the next; if all are full it
+//! switches generations. Keeps (I5).
 //!
-//! If no generation is free it waits in rounds of a millisecond, and goes on waiting for as long as anybody makes progress:
-//! commits are stored, transactions end, the log switches. So a commit of any size that is being stored costs the others
-//! time and no error. It gives up, with LogFull, after so many rounds in which nothing of this happened:
+//! If no generation is free it waits in rounds of a millisecond, and goes on waiting for as long as
+//! anybody makes progress: commits are stored, transactions end, the log switches. So a commit of
+//! any size that is being stored costs the others time and no error. It gives up, with LogFull,
+//! after so many rounds in which nothing of this happened:
 //!
-//! - [`ROUNDS_STORING`] if a commit is on its way from its CSN to its last word, which cannot fail and so will end (I5): a
-//!   large one stores its words for long without a sign;
-//! - otherwise [`ROUNDS_IDLE`], or for a transaction that holds a generation itself [`ROUNDS_PATIENT`] and one for each
-//!   holder before it: the longest holder first, which may make room for the others.
+//! - [`ROUNDS_STORING`] if a commit is on its way from its CSN to its last word, which cannot fail
+//!   and so will end (I5): a large one stores its words for long without a sign;
+//! - otherwise [`ROUNDS_IDLE`], or for a transaction that holds a generation itself
+//!   [`ROUNDS_PATIENT`] and one for each holder before it: the longest holder first, which may make
+//!   room for the others.
 //!
-//! That bounds the wait: nobody who waits has room, so only those can go on who had it before. What is still free in the
-//! active generation, and then the commits in flight, come to an end. Whatever they free, a switch gives to one of those that
-//! wait before it is open to all.
+//! That bounds the wait: nobody who waits has room, so only those can go on who had it before. What
+//! is still free in the active generation, and then the commits in flight, come to an end. Whatever
+//! they free, a switch gives to one of those that wait before it is open to all.
 
 use crate::control::Control;
 use crate::copy_forward::copy_oldest_forward;
@@ -70,7 +73,8 @@ impl Wait<'_> {
 }
 
 impl Shared {
-    /// Reserves `bytes` (whole granules) for transaction `txid`, preferably in lane `home`. What it pins is added to `pins`.
+    /// Reserves `bytes` (whole granules) for transaction `txid`, preferably in lane `home`. What it
+    /// pins is added to `pins`.
     ///
     /// # Errors
     /// TooLarge, LogFull, FailStop, Medium (of the growth).
@@ -114,7 +118,8 @@ impl Shared {
                 let pinned = pins.contains(&pin);
                 if !pinned {
                     file.pins.pin();
-                    // Until this check the generation may have been freed and re-armed, or be about to be.
+                    // Until this check the generation may have been freed and re-armed, or be about
+                    // to be.
                     if self.active() != active {
                         file.pins.unpin(0);
                         return None;
@@ -166,7 +171,8 @@ impl Shared {
             switched = control.switch(home, bytes, self.generations_max)?;
         }
         let Some(placed) = switched else { return Ok(Switched::NoRoom) };
-        // Prepared transactions may hold the next generation indefinitely: copy them forward while there is room.
+        // Prepared transactions may hold the next generation indefinitely: copy them forward while
+        // there is room.
         if !control.has_next() {
             copy_oldest_forward(&mut control);
         }

@@ -1,15 +1,16 @@
 //! Finding the valid groups of a lane.
 //!
-//! A lane may hold any bytes. The scan steps over a granule that does not begin a valid group and never ends there
-//! (I6): it may be one transaction's torn group, with acknowledged ones behind it.
+//! A lane may hold any bytes. The scan steps over a granule that does not begin a valid group and
+//! never ends there (I6): it may be one transaction's torn group, with acknowledged ones behind it.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
 use zerocopy::FromBytes;
 
-/// Calls `found` with offset and header of each valid group in a lane's bytes, in ascending order. No valid group has
-/// a transaction id at or above the superblock's `txid_limit`.
+/// Calls `found` with offset and header of each valid group in a lane's bytes, in ascending order.
+/// No valid group has a transaction id at or above the superblock's `txid_limit`.
 ///
-/// Linear in the length, apart from checksums of long groups that turn out invalid: torn ones, of which there are few.
+/// Linear in the length, apart from checksums of long groups that turn out invalid: torn ones, of
+/// which there are few.
 pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl FnMut(u64, &Header)) {
     let granule = GRANULE_BYTES as usize;
     let mut at = 0;

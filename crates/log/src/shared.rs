@@ -1,7 +1,7 @@
 //! State that all users of a running log share.
 //!
-//! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are leaves.
-//! Keeps (I11).
+//! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are
+//! leaves. Keeps (I11).
 
 use crate::error::{Error, Result};
 use crate::format::{GRANULE_BYTES, LAG_UNKNOWN};
@@ -118,8 +118,8 @@ impl Shared {
         self.active.store(active.to_word(), SeqCst);
     }
 
-    /// Takes the next CSN. Returns with it how far durable_csn is known to be behind it. From here to the fence
-    /// nothing may fail (I5).
+    /// Takes the next CSN. Returns with it how far durable_csn is known to be behind it. From here
+    /// to the fence nothing may fail (I5).
     #[inline]
     pub(crate) fn take_csn(&self) -> (Csn, u16) {
         let csn = self.csn.fetch_add(1, SeqCst) + 1;
@@ -145,7 +145,8 @@ impl Shared {
         }
     }
 
-    /// Releases the pins of a transaction that ends. `csn` is the transaction's, or 0 if it has none.
+    /// Releases the pins of a transaction that ends. `csn` is the transaction's, or 0 if it has
+    /// none.
     #[inline]
     pub(crate) fn release(&self, pins: &mut Pins, csn: Csn) {
         if pins.is_empty() {
@@ -175,7 +176,8 @@ impl Shared {
         }
     }
 
-    /// Values that change with any progress: the stored CSN, the active generation, and the count of ended transactions.
+    /// Values that change with any progress: the stored CSN, the active generation, and the count
+    /// of ended transactions.
     pub(crate) fn progress(&self) -> (Csn, Active, u64) {
         (self.stored.load(), self.active(), self.ended.load(Relaxed))
     }

@@ -1,13 +1,15 @@
-//! The log gives back generations beyond its configured number, the highest first, one at a checkpoint.
+//! The log gives back generations beyond its configured number, the highest first, one at a
+//! checkpoint.
 //!
-//! `need.rs` says when. The generation must be reusable, as if it were to be armed (I9). The superblock that does without it
-//! is durable before its files are removed: the other way round a crash would leave a superblock that names missing
-//! files. A crash in between leaves files that no superblock names, which recovery removes; so the removal itself need
-//! not be durable, and no directory is synced.
+//! `need.rs` says when. The generation must be reusable, as if it were to be armed (I9). The
+//! superblock that does without it is durable before its files are removed: the other way round a
+//! crash would leave a superblock that names missing files. A crash in between leaves files that no
+//! superblock names, which recovery removes; so the removal itself need not be durable, and no
+//! directory is synced.
 //!
-//! Obstacles are cleared, and the next checkpoint goes on: if the generation is active, the log moves to the lowest
-//! one that is reusable; prepared transactions are copied out of it; and if it holds endings of PREPARE records that lie
-//! in reusable generations, those are voided.
+//! Obstacles are cleared, and the next checkpoint goes on: if the generation is active, the log
+//! moves to the lowest one that is reusable; prepared transactions are copied out of it; and if it
+//! holds endings of PREPARE records that lie in reusable generations, those are voided.
 
 use crate::Csn;
 use crate::control::Control;
@@ -16,8 +18,8 @@ use crate::error::Result;
 use crate::generation::Generation;
 use perdura_pmem::trace::span;
 
-/// Takes one step towards the configured number of generations, if the last one was unneeded for long enough. `csn` is
-/// the durable checkpoint.
+/// Takes one step towards the configured number of generations, if the last one was unneeded for
+/// long enough. `csn` is the durable checkpoint.
 ///
 /// # Errors
 /// Medium, FailStop.

@@ -78,7 +78,8 @@ pub struct LogStatus {
 }
 
 impl LogStatus {
-    /// Whether a transaction that finds the active generation full would get another one without waiting.
+    /// Whether a transaction that finds the active generation full would get another one without
+    /// waiting.
     pub fn can_switch(&self) -> bool {
         let is_reusable = |generation: &GenerationStatus| generation.state == GenerationState::Reusable;
         self.generations.len() < self.generations_max as usize || self.generations.iter().any(is_reusable)

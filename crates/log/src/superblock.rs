@@ -1,8 +1,9 @@
-//! The superblock: what a pool is, how far it is checkpointed, and which generations hold valid records.
+//! The superblock: what a pool is, how far it is checkpointed, and which generations hold valid
+//! records.
 //!
-//! `docs/format.md` draws it under "Superblock"; the structures here are its layout, for writing and for reading. Two copies of
-//! 4 KiB: a copy is valid iff magic, version and counts are in range and its CRC32C matches. Of two valid copies the one with
-//! the higher sequence counts.
+//! `docs/format.md` draws it under "Superblock"; the structures here are its layout, for writing
+//! and for reading. Two copies of 4 KiB: a copy is valid iff magic, version and counts are in range
+//! and its CRC32C matches. Of two valid copies the one with the higher sequence counts.
 
 use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
@@ -186,8 +187,8 @@ impl Superblock {
         copy.as_bytes()[..used.next_multiple_of(LINE_BYTES as usize)].to_vec()
     }
 
-    /// Decodes both copies of the superblock file `file`. Returns the content that counts and the number of the copy
-    /// that holds it.
+    /// Decodes both copies of the superblock file `file`. Returns the content that counts and the
+    /// number of the copy that holds it.
     ///
     /// # Errors
     /// NotAPool, NewerFormat, Damaged.

@@ -1,10 +1,10 @@
 //! Writing the superblock.
 //!
-//! Each content is written twice: first over the copy that is not known to be durable, with a fence; then over the
-//! other, without one. So one copy is whole and durable at any moment: during the first write the other copy with the
-//! former content, afterwards the copy just fenced, which the next write leaves alone until it has fenced its own
-//! first copy. The second write costs no fence and lets a pool survive damage to either copy without going back in
-//! time.
+//! Each content is written twice: first over the copy that is not known to be durable, with a
+//! fence; then over the other, without one. So one copy is whole and durable at any moment: during
+//! the first write the other copy with the former content, afterwards the copy just fenced, which
+//! the next write leaves alone until it has fenced its own first copy. The second write costs no
+//! fence and lets a pool survive damage to either copy without going back in time.
 
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Superblock};
@@ -42,7 +42,8 @@ impl SuperFile {
         &self.current
     }
 
-    /// Makes `next` the durable content, its sequence set. On an error either content may be the durable one.
+    /// Makes `next` the durable content, its sequence set. On an error either content may be the
+    /// durable one.
     pub(crate) fn write(&mut self, mut next: Superblock) -> Result<()> {
         next.sequence = self.current.sequence + 1;
         let bytes = next.encode();

@@ -1,9 +1,10 @@
 //! A transaction as the log sees it: chunks, then one ending.
 //!
-//! Invariants: every lane with a record of the transaction, or space reserved for one, is pinned until it has ended (I9).
-//! The CSN is taken when space, body and checksum of the body are ready; from there to the fence nothing allocates, blocks or
-//! fails (I5). The thread that writes an ending has fenced, or fences with it, every chunk it counts: chunks another thread
-//! left unfenced are stored again first (I3).
+//! Invariants: every lane with a record of the transaction, or space reserved for one, is pinned
+//! until it has ended (I9). The CSN is taken when space, body and checksum of the body are ready;
+//! from there to the fence nothing allocates, blocks or fails (I5). The thread that writes an
+//! ending has fenced, or fences with it, every chunk it counts: chunks another thread left unfenced
+//! are stored again first (I3).
 
 use crate::copy_forward::store_again;
 use crate::error::{Error, Result};
@@ -21,14 +22,15 @@ use perdura_pmem::trace::span;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// A lane's reference to the log, so that transactions of different lanes do not share a reference count.
+/// A lane's reference to the log, so that transactions of different lanes do not share a reference
+/// count.
 pub(crate) struct Home {
     pub(crate) log: Arc<Shared>,
     pub(crate) lane: u32,
 }
 
-/// Space for the commit record of a transaction. [`LogTxn::commit`] uses it up; if it is dropped, the space stays
-/// empty.
+/// Space for the commit record of a transaction. [`LogTxn::commit`] uses it up; if it is dropped,
+/// the space stays empty.
 #[must_use = "reserved space is wasted unless the transaction commits with it"]
 #[derive(Debug)]
 pub struct Reservation {
@@ -46,8 +48,8 @@ struct Chunk {
 
 /// A transaction's part of the log. Used by one thread at a time.
 ///
-/// A transaction dropped without an ending is rolled back: its chunks are void. One dropped while prepared stays
-/// prepared.
+/// A transaction dropped without an ending is rolled back: its chunks are void. One dropped while
+/// prepared stays prepared.
 pub struct LogTxn {
     home: Arc<Home>,
     id: TxnId,
@@ -90,10 +92,12 @@ impl LogTxn {
         self.id
     }
 
-    /// Writes a part of the redo ahead of the commit. The transaction holds the generation until it ends. Not fenced.
+    /// Writes a part of the redo ahead of the commit. The transaction holds the generation until it
+    /// ends. Not fenced.
     ///
     /// # Errors
-    /// TooLarge (the body, or the count of chunks), LogFull, FailStop, Medium. The transaction is as before.
+    /// TooLarge (the body, or the count of chunks), LogFull, FailStop, Medium. The transaction is
+    /// as before.
     pub fn append_chunk(&mut self, body: &[u8]) -> Result<()> {
         assert!(self.prepared.is_none() && self.csn == 0, "a chunk of transaction {} after its end", self.id);
         if self.chunks == CHUNKS_MAX {
@@ -137,7 +141,8 @@ impl LogTxn {
         }
     }
 
-    /// Stores again the chunks that other threads wrote: the ending waits for this thread's fence only.
+    /// Stores again the chunks that other threads wrote: the ending waits for this thread's fence
+    /// only.
     fn adopt_chunks(&mut self) {
         let here = std::thread::current().id();
         for chunk in self.records.iter_mut().filter(|chunk| chunk.writer != here) {
@@ -146,7 +151,8 @@ impl LogTxn {
         }
     }
 
-    /// Reserves the commit record's space, for a body of `body_bytes`. All that can fail or block happens here.
+    /// Reserves the commit record's space, for a body of `body_bytes`. All that can fail or block
+    /// happens here.
     ///
     /// # Errors
     /// TooLarge: write chunks instead. LogFull, FailStop, Medium: roll back.
@@ -156,8 +162,8 @@ impl LogTxn {
         Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
-    /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn covers the CSN as
-    /// soon as it covers those before.
+    /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn
+    /// covers the CSN as soon as it covers those before.
     ///
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
@@ -174,8 +180,8 @@ impl LogTxn {
         self.csn
     }
 
-    /// Prepares the transaction under the name `xid`, with `body` as the last part of its redo: from now on it can
-    /// commit at any time, even after a crash. Reserves the space of its ending.
+    /// Prepares the transaction under the name `xid`, with `body` as the last part of its redo:
+    /// from now on it can commit at any time, even after a crash. Reserves the space of its ending.
     ///
     /// # Errors
     /// TooLarge, LogFull, FailStop, Medium. The transaction is as before.
@@ -234,7 +240,8 @@ impl LogTxn {
         self.csn
     }
 
-    /// Rolls back. The rollback of a prepared transaction is made durable with one fence; any other writes nothing.
+    /// Rolls back. The rollback of a prepared transaction is made durable with one fence; any other
+    /// writes nothing.
     ///
     /// # Errors
     /// FailStop: a prepared transaction stays prepared in the pool.

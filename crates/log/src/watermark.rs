@@ -1,12 +1,14 @@
 //! A mark that advances in order over marked CSNs: durable_csn, visible_csn and stored_csn.
 //!
-//! Each CSN has a slot in a ring; the thread that closes a gap advances the mark over all marked CSNs behind it.
+//! Each CSN has a slot in a ring; the thread that closes a gap advances the mark over all marked
+//! CSNs behind it.
 //!
-//! Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later mark; a CSN is stored
-//! into its slot only when the mark is less than a ring's length behind, so no slot is overwritten before it was
-//! counted. A thread stores its slot (or moves the mark), then looks at the next slot, both with sequential
-//! consistency: of two threads that mark neighbours at once, at least one sees the other's slot. Wake-ups are issued
-//! only where somebody waits. Keeps (I1).
+//! Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later
+//! mark; a CSN is stored into its slot only when the mark is less than a ring's length behind, so
+//! no slot is overwritten before it was counted. A thread stores its slot (or moves the mark), then
+//! looks at the next slot, both with sequential consistency: of two threads that mark neighbours at
+//! once, at least one sees the other's slot. Wake-ups are issued only where somebody waits. Keeps
+//! (I1).
 
 use crate::Csn;
 use crossbeam_utils::CachePadded;
@@ -17,10 +19,11 @@ use std::time::Duration;
 
 /// CSNs that can be durable or visible ahead of the first that is not, at most.
 pub(crate) const SLOTS: u64 = 1 << 16;
-/// CSNs that can be stored ahead of the first that is not, at most: more, as a large commit takes long.
+/// CSNs that can be stored ahead of the first that is not, at most: more, as a large commit takes
+/// long.
 pub(crate) const SLOTS_STORED: u64 = 1 << 18;
-/// Slots of a ring beside a log of so many granules, up to `most`. The log keeps the record of each commit until the commit is
-/// stored, so no more of them can be ahead than it has granules.
+/// Slots of a ring beside a log of so many granules, up to `most`. The log keeps the record of each
+/// commit until the commit is stored, so no more of them can be ahead than it has granules.
 pub(crate) fn slots_for(granules: u64, most: u64) -> u64 {
     granules.clamp(1, most).next_power_of_two()
 }
@@ -53,8 +56,8 @@ impl Watermark {
     /// A mark at `start`; so many CSNs can be marked ahead of the first unmarked one.
     pub(crate) fn new(start: Csn, slots: u64) -> Watermark {
         let zeroes = Box::into_raw(vec![0u64; slots as usize].into_boxed_slice());
-        // SAFETY: an AtomicU64 has size, alignment and validity of a u64 here (64-bit targets), and the box is ours.
-        // Made this way the pages of a ring stay untouched until they are used.
+        // SAFETY: an AtomicU64 has size, alignment and validity of a u64 here (64-bit targets), and
+        // the box is ours. Made this way the pages of a ring stay untouched until they are used.
         let slots = unsafe { Box::from_raw(zeroes as *mut [AtomicU64]) };
         Watermark {
             value: CachePadded::new(AtomicU64::new(start)),
@@ -178,7 +181,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// A pool with a small log, of which a test opens thousands, must not pay for a ring of megabytes, nor wait for a slot.
+    /// A pool with a small log, of which a test opens thousands, must not pay for a ring of
+    /// megabytes, nor wait for a slot.
     #[test]
     fn a_ring_has_a_slot_for_each_commit_that_the_log_can_hold() {
         assert_eq!([0, 1, 100, 256].map(|granules| slots_for(granules, SLOTS)), [1, 1, 128, 256]);

@@ -1,5 +1,6 @@
-//! Power loss at every moment: each legal crash image of recorded runs is opened by the real recovery and compared with
-//! what was acknowledged. And the test's own test: without any one fence or sync of the log it must fail. Tests (I1).
+//! Power loss at every moment: each legal crash image of recorded runs is opened by the real
+//! recovery and compared with what was acknowledged. And the test's own test: without any one fence
+//! or sync of the log it must fail. Tests (I1).
 
 #[path = "support/oracle.rs"]
 mod oracle;
@@ -26,7 +27,8 @@ struct Run {
     from_nothing: bool,
 }
 
-/// Runs three threads on a new pool in an interleaving that `seed` decides. One transaction stays prepared for long.
+/// Runs three threads on a new pool in an interleaving that `seed` decides. One transaction stays
+/// prepared for long.
 fn record(seed: u64, config: &LogConfig, per_thread: u64) -> Run {
     let sim = SimMedium::new();
     let from_nothing = seed.is_multiple_of(4);
@@ -107,7 +109,8 @@ fn check(run: &Run, oracle: &Oracle, image: Image, created: bool) -> Result<(), 
     Ok(())
 }
 
-/// Whether the pool was created before the point: recoveries, and so fences of a log lane, come only later.
+/// Whether the pool was created before the point: recoveries, and so fences of a log lane, come
+/// only later.
 fn is_created(run: &Run, point: &Point<'_>) -> bool {
     !run.from_nothing || !point.marks().is_empty()
 }

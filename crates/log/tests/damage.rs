@@ -1,5 +1,5 @@
-//! Damaged pools: each kind of damage is told apart, nothing panics or hangs, and no acknowledged commit is lost silently.
-//! Tests (I6).
+//! Damaged pools: each kind of damage is told apart, nothing panics or hangs, and no acknowledged
+//! commit is lost silently. Tests (I6).
 
 mod support;
 
@@ -60,8 +60,8 @@ fn either_copy_of_the_superblock_is_enough() {
     }
 }
 
-/// Every bit of every record: a flip voids that record. If later ones prove that it was acknowledged, that is an error; if
-/// it was the last, it looks like one that was never finished.
+/// Every bit of every record: a flip voids that record. If later ones prove that it was
+/// acknowledged, that is an error; if it was the last, it looks like one that was never finished.
 #[test]
 fn a_flipped_bit_never_loses_an_acknowledged_commit_silently() {
     let config = tiny(1, 2);
@@ -126,7 +126,8 @@ fn forge(salt: u64, offset: u64, csn: u64) -> [u8; 32] {
     group
 }
 
-/// Structured fuzzing of all that recovery reads: a pool with every kind of record, damaged in every way there is.
+/// Structured fuzzing of all that recovery reads: a pool with every kind of record, damaged in
+/// every way there is.
 #[test]
 fn fuzzed_pools_open_or_say_why_not() {
     let config = tiny(2, 3);
@@ -216,8 +217,8 @@ fn break_bytes(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Old or hostile bytes in which every granule looks like a header of a long group are told apart without summing up
-/// the rest of the lane for each.
+/// Old or hostile bytes in which every granule looks like a header of a long group are told apart
+/// without summing up the rest of the lane for each.
 #[test]
 fn plausible_headers_do_not_make_the_scan_slow() {
     let mut bytes = vec![0; 16 << 20];

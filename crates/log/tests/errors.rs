@@ -1,4 +1,5 @@
-//! Hazard: an error of the log that hides what the medium said. Each tells its kind, file and offset, and chains the medium's error.
+//! Hazard: an error of the log that hides what the medium said. Each tells its kind, file and
+//! offset, and chains the medium's error.
 
 mod support;
 
@@ -33,7 +34,8 @@ fn a_damaged_superblock_is_told_with_its_place() {
     assert!(error.source().is_none(), "nothing below refused");
 }
 
-/// Through all layers: the log says which file of the pool is missing, the medium by which path, the system with which answer.
+/// Through all layers: the log says which file of the pool is missing, the medium by which path,
+/// the system with which answer.
 #[test]
 fn a_missing_lane_is_told_by_log_medium_and_system() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,5 +1,5 @@
-//! Hazard: an example that nobody runs any more, or that teaches a commit protocol that loses money. Each crash image of the
-//! example's transfers is opened again.
+//! Hazard: an example that nobody runs any more, or that teaches a commit protocol that loses
+//! money. Each crash image of the example's transfers is opened again.
 
 #[allow(dead_code, reason = "its main is not called here")]
 #[path = "../examples/transfer.rs"]

@@ -1,5 +1,5 @@
-//! A prepared transaction that has ended must not come back to life when the record of its end is recycled, and one that
-//! has not ended must not die when its generation is. Tests (I9).
+//! A prepared transaction that has ended must not come back to life when the record of its end is
+//! recycled, and one that has not ended must not die when its generation is. Tests (I9).
 
 mod support;
 
@@ -44,7 +44,8 @@ fn endings_are_recycled_with_their_prepare() {
     }
 }
 
-/// With only two generations a transaction stays prepared over many switches: it is copied forward at each other one.
+/// With only two generations a transaction stays prepared over many switches: it is copied forward
+/// at each other one.
 #[test]
 fn a_prepared_transaction_is_copied_forward_for_as_long_as_it_takes() {
     let config = tiny(2, 2);
@@ -74,8 +75,8 @@ fn a_prepared_transaction_is_copied_forward_for_as_long_as_it_takes() {
     }
 }
 
-/// A copied transaction ends in a later generation than the one with its first PREPARE record. While that is held the
-/// later one must not be recycled, though nothing else keeps it.
+/// A copied transaction ends in a later generation than the one with its first PREPARE record.
+/// While that is held the later one must not be recycled, though nothing else keeps it.
 #[test]
 fn an_ending_outlives_all_copies_of_its_prepare() {
     for commits in [true, false] {
@@ -99,7 +100,8 @@ fn an_ending_outlives_all_copies_of_its_prepare() {
         fill();
         hold();
         fill();
-        // All generations are held, so the prepared transaction was copied into the third, where it ends.
+        // All generations are held, so the prepared transaction was copied into the third, where it
+        // ends.
         if commits {
             settle(&log, copied.commit_prepared());
             drop(copied);
@@ -193,7 +195,8 @@ fn a_prepared_commit_behind_a_gap_is_prepared_still() {
     assert_eq!(found(&recovery), [(1, b"redo".to_vec())]);
 }
 
-/// A copy that found no room for all of a transaction left what it had reserved unused, with each attempt.
+/// A copy that found no room for all of a transaction left what it had reserved unused, with each
+/// attempt.
 #[test]
 fn a_copy_that_does_not_fit_takes_no_room() {
     let config = tiny(1, 2);
@@ -201,7 +204,8 @@ fn a_copy_that_does_not_fit_takes_no_room() {
     let mut prepared = log.begin(0);
     prepared.append_chunk(&[1; 1300]).expect("room");
     prepared.prepare(b"p", &[2; 1300]).expect("room");
-    // Fits the next generation only, and leaves room there for the transaction's first record, not for both.
+    // Fits the next generation only, and leaves room there for the transaction's first record, not
+    // for both.
     commit(&log, 1, &[3; 2000]);
     assert_eq!(log.status().switches, 1);
     for n in 0..15 {

@@ -1,5 +1,5 @@
-//! A fence covers only its own thread's stores: chunks that one thread wrote and left unfenced must not be lost when
-//! another thread commits, or prepares, the transaction (I3).
+//! A fence covers only its own thread's stores: chunks that one thread wrote and left unfenced must
+//! not be lost when another thread commits, or prepares, the transaction (I3).
 
 mod support;
 

@@ -63,7 +63,8 @@ fn a_checkpoint_shortens_the_redo_and_recovery_voids_it() {
     assert_eq!((again.horizon, again.committed.len(), again.superblock.epoch), (11, 0, 2));
 }
 
-/// A commit that snapshots see may have words that are not in place yet: redo must still find its record.
+/// A commit that snapshots see may have words that are not in place yet: redo must still find its
+/// record.
 #[test]
 fn a_checkpoint_goes_by_what_is_stored() {
     let config = tiny(2, 4);

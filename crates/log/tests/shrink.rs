@@ -1,4 +1,5 @@
-//! The log gives back what it no longer needs: when, and what must survive it. Crash points are in `crash.rs`. Tests (I9).
+//! The log gives back what it no longer needs: when, and what must survive it. Crash points are in
+//! `crash.rs`. Tests (I9).
 
 mod support;
 
@@ -74,7 +75,8 @@ fn what_a_load_has_added_goes_after_it() {
     assert_eq!((generations(&log), files(&medium).len()), (2, 4));
 }
 
-/// A generation that holds commits which are not stored, or a transaction that has not ended, stays for as long as it takes.
+/// A generation that holds commits which are not stored, or a transaction that has not ended, stays
+/// for as long as it takes.
 #[test]
 fn what_is_needed_stays() {
     let config = shrinking(1, 8);
@@ -101,7 +103,8 @@ fn what_is_needed_stays() {
     assert_eq!(generations(&log), 2);
 }
 
-/// A transaction that stays prepared for days must not keep the log large: it is copied out of the last generation.
+/// A transaction that stays prepared for days must not keep the log large: it is copied out of the
+/// last generation.
 #[test]
 fn prepared_transactions_move_down() {
     let config = shrinking(2, 8);
@@ -137,8 +140,8 @@ fn prepared_transactions_move_down() {
     }
 }
 
-/// The ending of a transaction may lie in the last generation, and its PREPARE record in one that nothing else needs. Without
-/// the ending the transaction would be prepared again.
+/// The ending of a transaction may lie in the last generation, and its PREPARE record in one that
+/// nothing else needs. Without the ending the transaction would be prepared again.
 #[test]
 fn an_ending_goes_after_all_copies_of_its_prepare() {
     let config = shrinking(1, 3);
@@ -159,7 +162,8 @@ fn an_ending_goes_after_all_copies_of_its_prepare() {
     assert_eq!(generations(&log), 2);
 }
 
-/// A load that keeps needing a third generation gets it once, or a few times, and not each time anew.
+/// A load that keeps needing a third generation gets it once, or a few times, and not each time
+/// anew.
 #[test]
 fn a_steady_load_does_not_make_the_log_swing() {
     for period in [2, 7, 20, 90] {
@@ -177,7 +181,8 @@ fn a_steady_load_does_not_make_the_log_swing() {
     }
 }
 
-/// Files that could not be removed must not keep the log from growing, nor may those of a removal that was cut off.
+/// Files that could not be removed must not keep the log from growing, nor may those of a removal
+/// that was cut off.
 #[test]
 fn leftovers_of_a_removal_are_in_nobodys_way() {
     let config = shrinking(2, 4);

@@ -81,7 +81,8 @@ fn threads_on_real_files() {
     compare(&open(), &config, &ledger);
 }
 
-/// Interleavings that a seed decides, with a switch possible at every store and lock; each ends in a recovery.
+/// Interleavings that a seed decides, with a switch possible at every store and lock; each ends in
+/// a recovery.
 #[test]
 fn seeded_interleavings() {
     for seed in 0..60 {

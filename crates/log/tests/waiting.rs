@@ -1,4 +1,5 @@
-//! Waiting for room in the log: a full log is an error only when nobody makes progress. In simulated time. Tests (I5), (I9).
+//! Waiting for room in the log: a full log is an error only when nobody makes progress. In
+//! simulated time. Tests (I5), (I9).
 
 mod support;
 
@@ -40,8 +41,8 @@ fn reserve(log: &Log) -> Result<LogTxn> {
     txn.reserve(20).map(|_| txn)
 }
 
-/// A commit of millions of rows takes seconds to store its words. Others that needed log space meanwhile gave up after a
-/// fifth of a second.
+/// A commit of millions of rows takes seconds to store its words. Others that needed log space
+/// meanwhile gave up after a fifth of a second.
 #[test]
 fn a_large_commit_costs_others_time_and_no_error() {
     for seed in 0..4 {
@@ -69,7 +70,8 @@ fn a_large_commit_costs_others_time_and_no_error() {
     }
 }
 
-/// A transaction that holds a generation gives up early to make room for others; not while time alone makes room.
+/// A transaction that holds a generation gives up early to make room for others; not while time
+/// alone makes room.
 #[test]
 fn a_holder_waits_for_what_is_being_stored() {
     let (_, log) = opened(&tiny(1, 2));

@@ -2,9 +2,9 @@
 //!
 //! `open_put_crash_reopen DIRECTORY [list|btree]`
 //!
-//! Two accounts begin with 1000 each. Every transfer changes both, and is then confirmed. A child process makes the
-//! transfers and is killed in the middle, without a word to the map. Afterwards every confirmed transfer is there and
-//! none by half: the sum is 2000.
+//! Two accounts begin with 1000 each. Every transfer changes both, and is then confirmed. A child
+//! process makes the transfers and is killed in the middle, without a word to the map. Afterwards
+//! every confirmed transfer is there and none by half: the sum is 2000.
 
 use perdura_map::{BTree, Config, Layout, List, OrderedMap, Result, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
@@ -40,7 +40,8 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     show(&*map)?;
     map.check()?;
     let (alice, bob, transfers) = (get(&*map, "alice")?, get(&*map, "bob")?, get(&*map, "transfers")?);
-    // The map may have one transfer more than was reported: confirmed, and killed before the report.
+    // The map may have one transfer more than was reported: confirmed, and killed before the
+    // report.
     let all = transfers == confirmed || transfers == confirmed + 1;
     let whole = alice + bob == 2000 && alice == 1000 - transfers;
     let word = |is: bool| if is { "yes" } else { "NO" };
@@ -48,7 +49,8 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     Ok(if all && whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The directory as a medium, created if missing. Emulated, so that the example runs without persistent memory.
+/// The directory as a medium, created if missing. Emulated, so that the example runs without
+/// persistent memory.
 fn medium(directory: &Path) -> Result<Arc<dyn Medium>> {
     Ok(Arc::new(FileMedium::open(directory, Options { emulate: true, create_dir: true })?))
 }

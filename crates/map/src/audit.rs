@@ -1,8 +1,8 @@
 //! The audit behind [`crate::OrderedMap::check`]: reads and checks everything reachable.
 //!
-//! It checks the order and checksums of the index, the versions of every key, the chain of records, and that nothing
-//! reachable lies in a free page. If nothing has changed meanwhile, it also compares the counts of live and held bytes with
-//! what is reachable, so that no space is lost.
+//! It checks the order and checksums of the index, the versions of every key, the chain of records,
+//! and that nothing reachable lies in a free page. If nothing has changed meanwhile, it also
+//! compares the counts of live and held bytes with what is reachable, so that no space is lost.
 
 use crate::config::Kind;
 use crate::error::Result;

@@ -1,6 +1,8 @@
-//! The background thread of a map: it confirms idle batches, sweeps the index, and collects garbage when there is enough of it.
+//! The background thread of a map: it confirms idle batches, sweeps the index, and collects garbage
+//! when there is enough of it.
 //!
-//! While there is work it wakes once per interval. After a few rounds without any it sleeps until a change wakes it.
+//! While there is work it wakes once per interval. After a few rounds without any it sleeps until a
+//! change wakes it.
 
 use crate::collector::{Aim, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
@@ -13,11 +15,12 @@ use std::time::Duration;
 
 /// Lower bound of [`crate::Config::interval`].
 const INTERVAL_MIN: Duration = Duration::from_micros(50);
-/// Forgotten deletions in the index beyond which they are swept at once, and not only when the map is idle: so many, and this
-/// share of the versions, so that one sweep of a leaf finds several.
+/// Forgotten deletions in the index beyond which they are swept at once, and not only when the map
+/// is idle: so many, and this share of the versions, so that one sweep of a leaf finds several.
 const SWEEPS_MAX: u64 = 1 << 16;
 const VERSIONS_PER_SWEEP: u64 = 4;
-/// A map that has lost more than this share of its live bytes since the look before, or so many pages of them, is shrinking.
+/// A map that has lost more than this share of its live bytes since the look before, or so many
+/// pages of them, is shrinking.
 const SHRINKING_SHARE: u64 = 64;
 const SHRINKING_PAGES: u64 = 16;
 /// Rounds without work before the thread sleeps.
@@ -90,7 +93,8 @@ impl<I: Structure> Core<I> {
         self.confirm(&mut state);
         let has_more = self.free_what_left(&mut state);
         let live = state.pages.live_bytes();
-        // While much is being deleted or forgotten, pages empty by themselves, and what a round moved would soon die.
+        // While much is being deleted or forgotten, pages empty by themselves, and what a round
+        // moved would soon die.
         let much = (before.live / SHRINKING_SHARE).min(SHRINKING_PAGES * state.pages.geometry.page_bytes);
         let is_shrinking = before.live.saturating_sub(live) > much;
         let to_sweep = state.to_sweep.len() as u64;

@@ -1,6 +1,8 @@
-//! Changes: append a record and make the key's entry in the index name it. The next confirmation makes it durable.
+//! Changes: append a record and make the key's entry in the index name it. The next confirmation
+//! makes it durable.
 //!
-//! A change that fails leaves the map as it was: nothing it made was published, and all of it is given back.
+//! A change that fails leaves the map as it was: nothing it made was published, and all of it is
+//! given back.
 
 use crate::append::New;
 use crate::config::{KEY_BYTES_MAX, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
@@ -63,7 +65,8 @@ impl<I: Structure> Core<I> {
         })
     }
 
-    /// Makes a change at the next timestamp, applies it and forgets what it replaces. Returns the timestamp.
+    /// Makes a change at the next timestamp, applies it and forgets what it replaces. Returns the
+    /// timestamp.
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<Ts> {
         self.check_size(key, Some(value))?;
         self.with_room(1, |state| {
@@ -90,7 +93,8 @@ impl<I: Structure> Core<I> {
         })
     }
 
-    /// Follows a change, before any confirmation covers it, so that no crash leaves the change unapplied.
+    /// Follows a change, before any confirmation covers it, so that no crash leaves the change
+    /// unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) {
         // Planted: the batch closes before the change is applied.
         planted(136).then(|| self.confirm(state));
@@ -104,7 +108,8 @@ impl<I: Structure> Core<I> {
         }
     }
 
-    /// Several changes at one timestamp and their tag: all of them or, if there is no room for one, none.
+    /// Several changes at one timestamp and their tag: all of them or, if there is no room for one,
+    /// none.
     pub(crate) fn batch(&self, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
         changes.iter().try_for_each(|change| self.check_size(change.key, change.value))?;
         if tag.len() > TAG_BYTES_MAX {
@@ -148,8 +153,8 @@ impl<I: Structure> Core<I> {
         Ok(())
     }
 
-    /// Runs `count` changes under the writer's lock. If the region is full, runs it again after a confirmation has freed what
-    /// ended, and once more after a collection.
+    /// Runs `count` changes under the writer's lock. If the region is full, runs it again after a
+    /// confirmation has freed what ended, and once more after a collection.
     pub(crate) fn with_room<T>(&self, count: u64, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
         let mut run = |state: &mut State<I>| {
@@ -207,9 +212,9 @@ impl<I: Structure> Core<I> {
         Ok(())
     }
 
-    /// Changes a key if `decide` agrees; it is given value and timestamp of the key's newest version, confirmed or not,
-    /// if there is one. Returns whether the key was changed. The change counts once the caller has called
-    /// [`Core::changed`].
+    /// Changes a key if `decide` agrees; it is given value and timestamp of the key's newest
+    /// version, confirmed or not, if there is one. Returns whether the key was changed. The change
+    /// counts once the caller has called [`Core::changed`].
     fn change(
         &self,
         state: &mut State<I>,

@@ -1,8 +1,10 @@
-//! The collector: frees pages that nothing reachable uses, and empties sparse pages by moving out what is live in them.
+//! The collector: frees pages that nothing reachable uses, and empties sparse pages by moving out
+//! what is live in them.
 //!
-//! Pages that hold nothing are freed by confirmations (docs/maps.md). A round takes forgotten deletions out of the index,
-//! and chooses sparse pages, the emptiest first, until freeing them leaves as little garbage as it aims at. It copies
-//! what is live in them elsewhere, one object per turn of the writer's lock; the confirmation after that frees the pages.
+//! Pages that hold nothing are freed by confirmations (docs/maps.md). A round takes forgotten
+//! deletions out of the index, and chooses sparse pages, the emptiest first, until freeing them
+//! leaves as little garbage as it aims at. It copies what is live in them elsewhere, one object per
+//! turn of the writer's lock; the confirmation after that frees the pages.
 
 use crate::append::New;
 use crate::error::{ErrorKind, Result};
@@ -29,8 +31,8 @@ const SLACK_PAGES: (u64, u64) = (64, 6144);
 pub(crate) enum Aim {
     /// A quarter of the live bytes: who asks wants the room.
     Thorough,
-    /// Half of what starts a round. The emptiest pages cost the fewest moves, and those that would come next go on
-    /// emptying until the next round.
+    /// Half of what starts a round. The emptiest pages cost the fewest moves, and those that would
+    /// come next go on emptying until the next round.
     Sparing,
 }
 
@@ -106,7 +108,8 @@ impl<I: Structure> Core<I> {
         }
     }
 
-    /// Confirms, then chooses the pages to be emptied: the sparsest, some in each turn of the writer's lock.
+    /// Confirms, then chooses the pages to be emptied: the sparsest, some in each turn of the
+    /// writer's lock.
     fn choose(&self, aim: Aim) -> FxHashSet<usize> {
         let mut victims = FxHashSet::default();
         let (mut surplus, mut room, full) = {
@@ -155,14 +158,16 @@ impl<I: Structure> Core<I> {
         victims
     }
 
-    /// Copies a live record elsewhere, links the copy to `next` and makes the index name it. Returns none if the record
-    /// is no longer live or must stay: what may be rolled back, and what is about to die, being no longer its key's newest.
+    /// Copies a live record elsewhere, links the copy to `next` and makes the index name it.
+    /// Returns none if the record is no longer live or must stay: what may be rolled back, and what
+    /// is about to die, being no longer its key's newest.
     pub(crate) fn copy_record(&self, state: &mut State<I>, object: Ref, next: u64) -> Result<Option<Ref>> {
         if !state.pages.live.is_set(object.offset()) {
             return Ok(None);
         }
         let _span = perdura_pmem::trace::span("map_copy");
-        // The lock was released since the record was found, so something else may lie there now. A reader reports damage.
+        // The lock was released since the record was found, so something else may lie there now. A
+        // reader reports damage.
         let Ok(found) = self.records.get(object) else { return Ok(None) };
         let ts = found.header.ts;
         // Planted: records that may be rolled back are moved.

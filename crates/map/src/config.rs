@@ -46,8 +46,9 @@ pub struct Layout {
     pub bytes: u64,
     /// Bytes of a page: a power of two from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`].
     pub page_bytes: u32,
-    /// Most entries of an index node, from [`BRANCHING_MIN`] to [`BRANCHING_MAX`]. A node that removals leave with less
-    /// than a quarter of that is joined with a sibling. A list, whose nodes lie in DRAM, does not use it.
+    /// Most entries of an index node, from [`BRANCHING_MIN`] to [`BRANCHING_MAX`]. A node that
+    /// removals leave with less than a quarter of that is joined with a sibling. A list, whose
+    /// nodes lie in DRAM, does not use it.
     pub branching: u32,
 }
 
@@ -65,8 +66,8 @@ impl Layout {
         Layout { bytes, page_bytes: 1024, branching: 48 }
     }
 
-    /// The default layout of a B+-tree, with leaves of 256 bytes. docs/benchmarks.md has the sweep of page size and
-    /// branching; the thesis found 4 to 7 children best.
+    /// The default layout of a B+-tree, with leaves of 256 bytes. docs/benchmarks.md has the sweep
+    /// of page size and branching; the thesis found 4 to 7 children best.
     pub fn btree(bytes: u64) -> Layout {
         Layout { bytes, page_bytes: 1024, branching: 15 }
     }
@@ -93,14 +94,15 @@ pub struct Config {
     pub changes_max: u32,
     /// Age, roughly, at which the background thread confirms a batch. At least 50 microseconds.
     pub interval: Duration,
-    /// Whether a background thread confirms idle batches and collects garbage. Without it the caller does both, by
-    /// [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
+    /// Whether a background thread confirms idle batches and collects garbage. Without it the
+    /// caller does both, by [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
     pub background: bool,
-    /// Whether a change that finds no room runs a collection round and is tried again before it is refused, if there is a background thread.
-    /// Without it the caller asks for a round ([`crate::OrderedMap::ask_collection`]), and waits for nothing.
+    /// Whether a change that finds no room runs a collection round and is tried again before it is
+    /// refused, if there is a background thread. Without it the caller asks for a round
+    /// ([`crate::OrderedMap::ask_collection`]), and waits for nothing.
     pub collects_in_changes: bool,
-    /// Seed of a new map's salt. The same seed and name give the same salt, so that a run can be replayed. Without a
-    /// seed the operating system supplies the randomness.
+    /// Seed of a new map's salt. The same seed and name give the same salt, so that a run can be
+    /// replayed. Without a seed the operating system supplies the randomness.
     pub seed: Option<u64>,
 }
 

@@ -1,7 +1,8 @@
 //! Confirmation: two fences make every change so far durable.
 //!
-//! The first fence covers everything the new root record reaches, the second the root word that names the record (I3).
-//! Objects that the new state no longer reaches have then ended; their space waits until no reader and no snapshot can see them (I8).
+//! The first fence covers everything the new root record reaches, the second the root word that
+//! names the record (I3). Objects that the new state no longer reaches have then ended; their space
+//! waits until no reader and no snapshot can see them (I8).
 
 use crate::config::Kind;
 use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, RootRecord, bytes_of, root_word};
@@ -85,8 +86,9 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Frees the pages that earlier confirmations set aside, and reuses the places of nodes, some in each turn. The next
-    /// confirmation makes the pages' words durable. Returns whether there are more.
+    /// Frees the pages that earlier confirmations set aside, and reuses the places of nodes, some
+    /// in each turn. The next confirmation makes the pages' words durable. Returns whether there
+    /// are more.
     pub(crate) fn free_what_left(&self, state: &mut State<I>) -> bool {
         let mut has_more = false;
         if state.ending.is_some_and(|epoch| self.pins.oldest() > epoch) {
@@ -102,7 +104,8 @@ impl<I: Index> Core<I> {
         self.recycle(state) || has_more || gives_up
     }
 
-    /// Reuses the places of nodes that nobody can see any more, some in each turn. Returns whether there are more.
+    /// Reuses the places of nodes that nobody can see any more, some in each turn. Returns whether
+    /// there are more.
     #[inline]
     pub(crate) fn recycle(&self, state: &mut State<I>) -> bool {
         let is_kept = state.keeps_garbage();
@@ -127,20 +130,23 @@ impl<I: Index> Core<I> {
         self.stir();
     }
 
-    /// Keeps room for rolling back what is not applied, which is one edit: it makes each node anew at most once, and for each
-    /// change no more than those of a path. `more` changes are about to be made, each of which may add two nodes.
+    /// Keeps room for rolling back what is not applied, which is one edit: it makes each node anew
+    /// at most once, and for each change no more than those of a path. `more` changes are about to
+    /// be made, each of which may add two nodes.
     pub(crate) fn keep_for_rollback(&self, state: &mut State<I>, more: u64) {
         let Some(nodes) = I::nodes(&mut state.writer) else { return };
         let node_bytes = crate::format::node_bytes(1, self.layout.branching);
         let changes = state.pending.count_above(state.times.applied) + more;
-        // The changes may add a level: more only if they add so many nodes that all these are fewer.
+        // The changes may add a level: more only if they add so many nodes that all these are
+        // fewer.
         let levels = self.index.levels() + 1;
         let nodes = nodes.count + 2 * more + levels;
         let nodes = nodes.min(changes * (levels + NODES_BESIDES));
         state.pages.keep_for_rollback(nodes, node_bytes);
     }
 
-    /// Frees what has ended, which needs no object moved: some of it in each turn. Returns whether there is more.
+    /// Frees what has ended, which needs no object moved: some of it in each turn. Returns whether
+    /// there is more.
     pub(crate) fn make_room(&self, state: &mut State<I>) -> bool {
         state.is_dirty = true;
         self.confirm(state);
@@ -166,7 +172,8 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Where the chain's settled part begins: the offset of the newest record that is not pending. 0: there is none.
+    /// Where the chain's settled part begins: the offset of the newest record that is not pending.
+    /// 0: there is none.
     pub(crate) fn settled_head(&self, state: &State<I>) -> crate::error::Result<u64> {
         match state.pending.oldest() {
             Some(oldest) => self.records.next(oldest.record.offset()),

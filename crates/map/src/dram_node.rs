@@ -1,16 +1,19 @@
-//! Nodes of the list's index: arrays in DRAM that the writer changes in place and readers read without locks.
+//! Nodes of the list's index: arrays in DRAM that the writer changes in place and readers read
+//! without locks.
 //!
-//! A node holds up to [`WIDTH`] entries: heads, sixteen bytes of each key after the first `skip`, which all keys that may
-//! ever lie in the node share; and words. The words of a leaf are references to records. Those of an inner node are
-//! addresses of its children; its heads are those of separators, the lower bounds of the children, which are kept whole
-//! beside them. The first child has none.
+//! A node holds up to [`WIDTH`] entries: heads, sixteen bytes of each key after the first `skip`,
+//! which all keys that may ever lie in the node share; and words. The words of a leaf are
+//! references to records. Those of an inner node are addresses of its children; its heads are those
+//! of separators, the lower bounds of the children, which are kept whole beside them. The first
+//! child has none.
 //!
-//! Every node has a version word: odd while the writer changes the node, and higher afterwards. A reader loads it, reads,
-//! and loads it again; what it read counts if both are the same even number. A node's memory stays a node of the same sort
-//! as long as the index, so a reader on a stale way reads at worst something that does not count.
+//! Every node has a version word: odd while the writer changes the node, and higher afterwards. A
+//! reader loads it, reads, and loads it again; what it read counts if both are the same even
+//! number. A node's memory stays a node of the same sort as long as the index, so a reader on a
+//! stale way reads at worst something that does not count.
 //!
-//! The one change that needs no version is to replace a word of a leaf: it is an atomic store, before and after which the
-//! leaf is whole. Tested under loom.
+//! The one change that needs no version is to replace a word of a leaf: it is an atomic store,
+//! before and after which the leaf is whole. Tested under loom.
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::error::Result;
@@ -77,7 +80,8 @@ pub(crate) struct Inner {
     separators: [AtomicPtr<Separator>; WIDTH],
 }
 
-/// Calls `one` for each index of a range and its new one, so that none is overwritten before it is moved.
+/// Calls `one` for each index of a range and its new one, so that none is overwritten before it is
+/// moved.
 #[inline]
 fn shift(from: Range<usize>, at: usize, one: impl Fn(usize, usize)) {
     let len = from.len();
@@ -112,7 +116,8 @@ impl Node {
         self.version.load(Ordering::Relaxed) == version
     }
 
-    /// Begins a change, unless one has begun. Readers do not count what they read until [`Node::unlock`].
+    /// Begins a change, unless one has begun. Readers do not count what they read until
+    /// [`Node::unlock`].
     pub(crate) fn lock(&self) {
         let version = self.version.load(Ordering::Relaxed);
         if version & 1 == 0 {
@@ -184,7 +189,8 @@ impl Node {
         low
     }
 
-    /// Leaf: the index of a key's entry with its record, or the index where it would be. Error: `Damaged`.
+    /// Leaf: the index of a key's entry with its record, or the index where it would be. Error:
+    /// `Damaged`.
     #[inline]
     pub(crate) fn find<'r>(&self, records: &'r Records, key: &[u8]) -> Result<(usize, Newest<'r>)> {
         let meta = self.meta();
@@ -231,12 +237,13 @@ impl Inner {
         next - 1
     }
 
-    /// The lower bound of a child's keys; none for the first child, whose bound is the node's own. The caller is the
-    /// writer, or has pinned.
+    /// The lower bound of a child's keys; none for the first child, whose bound is the node's own.
+    /// The caller is the writer, or has pinned.
     #[inline]
     pub(crate) fn separator(&self, index: usize) -> Option<&[u8]> {
         let separator = self.separators.get(index).filter(|_| index > 0)?.load(Ordering::Acquire);
-        // SAFETY: null, or from Box::into_raw. A separator that has left its node is freed when no pin is as old.
+        // SAFETY: null, or from Box::into_raw. A separator that has left its node is freed when no
+        // pin is as old.
         unsafe { separator.as_ref() }.map(|separator| &separator[..])
     }
 

@@ -1,13 +1,16 @@
-//! The list's index as a tree of nodes in DRAM: how readers descend, and how the writer splits and joins.
+//! The list's index as a tree of nodes in DRAM: how readers descend, and how the writer splits and
+//! joins.
 //!
-//! A node that has no room for an entry is split, and its parent gets one more; a node that has become sparse is joined with a
-//! neighbour, and its parent has one less. Leaves and inner nodes differ in where the heads of their entries come from: the
-//! keys of records, or separators.
+//! A node that has no room for an entry is split, and its parent gets one more; a node that has
+//! become sparse is joined with a neighbour, and its parent has one less. Leaves and inner nodes
+//! differ in where the heads of their entries come from: the keys of records, or separators.
 //!
-//! A writer locks every node that a change concerns and unlocks them from the root down. So a reader that sees a child as it
-//! is after the change cannot have seen its parent as it was before. The root is an inner node, also above a single leaf.
+//! A writer locks every node that a change concerns and unlocks them from the root down. So a
+//! reader that sees a child as it is after the change cannot have seen its parent as it was before.
+//! The root is an inner node, also above a single leaf.
 //!
-//! Nodes lie in chunks that live as long as the tree. Separators that have left their node wait until no pin is as old.
+//! Nodes lie in chunks that live as long as the tree. Separators that have left their node wait
+//! until no pin is as old.
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::dram_node::{FEW, Inner, Meta, Node, Separator, WIDTH};
@@ -48,8 +51,9 @@ pub struct Place {
 }
 
 impl Root {
-    /// Descends to the leaf whose keys include `key`, once: none if the writer was in the way. Returns the leaf with its
-    /// version. `bound` receives the least key after those of the leaf. The caller has pinned.
+    /// Descends to the leaf whose keys include `key`, once: none if the writer was in the way.
+    /// Returns the leaf with its version. `bound` receives the least key after those of the leaf.
+    /// The caller has pinned.
     #[inline]
     pub(crate) fn descend<'t>(
         &'t self,
@@ -107,7 +111,8 @@ pub struct Tree {
 // SAFETY: the addresses are those of nodes and separators that the struct owns.
 unsafe impl Send for Tree {}
 
-/// An entry on its way into a node: a record of a leaf, or a child of an inner node with the lower bound of its keys.
+/// An entry on its way into a node: a record of a leaf, or a child of an inner node with the lower
+/// bound of its keys.
 #[derive(Clone, Copy)]
 struct Item {
     head: u128,
@@ -329,7 +334,8 @@ impl Tree {
         (lower, upper)
     }
 
-    /// Makes the entry at a place name `record`. Sweeps the leaf if it is full, or if enough in it may have been deleted.
+    /// Makes the entry at a place name `record`. Sweeps the leaf if it is full, or if enough in it
+    /// may have been deleted.
     pub(crate) fn put(
         &mut self,
         records: &Records,
@@ -368,8 +374,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds an entry, whose head leaves out what the node's do, to the node at the end of a path. Splits it if it is full:
-    /// entries that arrive in order leave full nodes behind.
+    /// Adds an entry, whose head leaves out what the node's do, to the node at the end of a path.
+    /// Splits it if it is full: entries that arrive in order leave full nodes behind.
     fn add(&mut self, records: &Records, path: &[Step], node: *const Node, at: usize, item: Item, locked: &mut Locked) {
         let Meta { count, level, skip, .. } = Tree::node(node).meta();
         lock(locked, Tree::node(node));
@@ -422,7 +428,8 @@ impl Tree {
         }
     }
 
-    /// Removes the entries of deletions up to `forgotten` from a leaf. Returns whether there were any.
+    /// Removes the entries of deletions up to `forgotten` from a leaf. Returns whether there were
+    /// any.
     fn sweep_leaf(records: &Records, leaf: &Node, forgotten: Ts, dead: &mut Vec<Ref>) -> bool {
         let meta = leaf.meta();
         let is_over = |index: &usize| {
@@ -451,8 +458,8 @@ impl Tree {
         true
     }
 
-    /// Joins the node at the end of a path, which has lost entries, with a neighbour, if both fit well into one, and so on
-    /// above. A root with one inner child gives way to it.
+    /// Joins the node at the end of a path, which has lost entries, with a neighbour, if both fit
+    /// well into one, and so on above. A root with one inner child gives way to it.
     fn join(&mut self, records: &Records, path: &[Step], node: *const Node) {
         let (found, meta) = (Tree::node(node), Tree::node(node).meta());
         let Some(((step, index), above)) = path.split_last() else {
@@ -504,8 +511,8 @@ impl Tree {
 }
 
 impl Tree {
-    /// Frees a part of a tree that nobody can see any more. Returns whether there is more; until there is none nothing but this and
-    /// dropping is left.
+    /// Frees a part of a tree that nobody can see any more. Returns whether there is more; until
+    /// there is none nothing but this and dropping is left.
     pub(crate) fn take_apart(&mut self) -> bool {
         let root = self.root.node.load(Ordering::Relaxed).cast_const();
         let stack = self.apart.get_or_insert_with(|| vec![root]);
@@ -556,7 +563,8 @@ fn grown_skip(skip: u16, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u16 {
     if common >= usize::from(skip) + PREFIX_GAIN { common as u16 } else { skip }
 }
 
-/// The skip of children `left` and the next one of a node once they are one. `skip` is that of the first.
+/// The skip of children `left` and the next one of a node once they are one. `skip` is that of the
+/// first.
 fn common_skip(above: &[Step], parent: &Inner, left: usize, skip: u16) -> u16 {
     let (lower, upper) = Tree::bounds(above);
     let lower = parent.separator(left).or(lower);
@@ -565,7 +573,8 @@ fn common_skip(above: &[Step], parent: &Inner, left: usize, skip: u16) -> u16 {
     skip.min(common_bytes(lower, upper).min(usize::from(u16::MAX)) as u16)
 }
 
-/// The first of two neighbours of which child `index` with `count` entries is one, if it is to be joined.
+/// The first of two neighbours of which child `index` with `count` entries is one, if it is to be
+/// joined.
 fn pair(parent: &Node, index: usize, count: usize) -> Option<usize> {
     let children = parent.meta().count;
     (count < FEW && children > 1).then(|| if index + 1 < children { index } else { index - 1 })
@@ -640,8 +649,8 @@ mod loom_tests {
     // SAFETY: a root and records are shared between threads outside of this test as well.
     unsafe impl Send for Shared {}
 
-    /// Runs `change` on a tree of the first `count` even keys without those of `removed`, beside a reader that looks for
-    /// `sought`. It finds the key, before, during and after the change.
+    /// Runs `change` on a tree of the first `count` even keys without those of `removed`, beside a
+    /// reader that looks for `sought`. It finds the key, before, during and after the change.
     fn model(count: u8, removed: &'static [u8], sought: u8, change: fn(&mut Tree, &Records)) {
         let mut builder = loom::model::Builder::new();
         (builder.preemption_bound, builder.max_branches) = (Some(2), 100_000);

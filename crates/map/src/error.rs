@@ -27,16 +27,18 @@ pub enum ErrorKind {
     Foreign,
     /// The file has another version of the format: use the build that made it.
     Version,
-    /// Bytes in the file or in a snapshot fail their check: restore the file, or ask for a new snapshot.
+    /// Bytes in the file or in a snapshot fail their check: restore the file, or ask for a new
+    /// snapshot.
     Damaged,
-    /// The map takes no changes now: wait until the snapshot is loaded or released; or, once it has used up its numbers, copy
-    /// it to a new file.
+    /// The map takes no changes now: wait until the snapshot is loaded or released; or, once it has
+    /// used up its numbers, copy it to a new file.
     ReadOnly,
     /// The map was emptied for a load that has not ended: load a snapshot.
     Partial,
     /// The snapshot held more garbage than its limit: take a new one.
     Expired,
-    /// The medium refused (not DAX, in use, I/O), or the system refused to start a thread: the source says why.
+    /// The medium refused (not DAX, in use, I/O), or the system refused to start a thread: the
+    /// source says why.
     Medium,
 }
 

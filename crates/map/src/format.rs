@@ -1,6 +1,7 @@
 //! Every persistent structure of a map: sizes, words and checks, shared by writer and reader.
 //!
-//! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in bytes.
+//! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in
+//! bytes.
 
 use crate::config::{Kind, Layout, META_BYTES_MAX, TAG_BYTES_MAX};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
@@ -40,7 +41,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// As many pages as fit, each with its word in the page table, and a word of the summary for every block of those.
+    /// As many pages as fit, each with its word in the page table, and a word of the summary for
+    /// every block of those.
     pub(crate) fn new(bytes: u64, page_bytes: u32) -> Geometry {
         let page_bytes = u64::from(page_bytes);
         let mut pages = bytes.saturating_sub(SUMMARY_AT) / (page_bytes + 8);
@@ -116,7 +118,8 @@ impl Geometry {
     }
 }
 
-/// Identity of a file. Valid iff magic, version and CRC32C match, and all numbers agree with the file's length.
+/// Identity of a file. Valid iff magic, version and CRC32C match, and all numbers agree with the
+/// file's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) kind: Kind,
@@ -178,7 +181,8 @@ pub(crate) enum Wrong {
     Damaged(String),
 }
 
-/// One confirmed state of the map. Valid iff its CRC32C matches and its number is the one in the root word.
+/// One confirmed state of the map. Valid iff its CRC32C matches and its number is the one in the
+/// root word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RootRecord {
     /// Number of the confirmation, from 1 on.
@@ -231,7 +235,8 @@ impl RootRecord {
         words
     }
 
-    /// Decodes the record that begins a slot's bytes. Returns it with tag and meta, or none if it is not valid.
+    /// Decodes the record that begins a slot's bytes. Returns it with tag and meta, or none if it
+    /// is not valid.
     pub(crate) fn decode(slot: &[u8], salt: u64) -> Option<(RootRecord, &[u8], &[u8])> {
         let (head, rest) = slot.split_at_checked(ROOT_RECORD_BYTES as usize)?;
         let mut words = [0; ROOT_RECORD_WORDS];
@@ -301,8 +306,8 @@ pub(crate) fn bytes_of(words: &[u64]) -> &[u8] {
 
 const _: () = assert!(cfg!(target_endian = "little"), "the format is little-endian");
 
-/// Reference to an object: 40 bits of offset and 23 bits of length, both in grains, and a bit that is set for a record
-/// which is a deletion. 0: none.
+/// Reference to an object: 40 bits of offset and 23 bits of length, both in grains, and a bit that
+/// is set for a record which is a deletion. 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ref(pub(crate) u64);
 
@@ -348,8 +353,8 @@ impl Ref {
 /// Most confirmations of a map: a page word has 48 bits for the number.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
-/// The root word of confirmation `number`: the number, and a check of 16 bits, so that a damaged word does not name the
-/// record of another confirmation.
+/// The root word of confirmation `number`: the number, and a check of 16 bits, so that a damaged
+/// word does not name the record of another confirmation.
 pub(crate) fn root_word(number: u64, salt: u64) -> u64 {
     page_word(number, usize::MAX, salt)
 }
@@ -359,8 +364,8 @@ pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
     page_number(word, usize::MAX, salt).filter(|number| *number != 0)
 }
 
-/// The word of a page: the number of the confirmation that took it, or 0 if it is free, and a check of 16 bits bound to
-/// the page and its map. The check is never zero, so a word of zeros is damage.
+/// The word of a page: the number of the confirmation that took it, or 0 if it is free, and a check
+/// of 16 bits bound to the page and its map. The check is never zero, so a word of zeros is damage.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
     let check = (number ^ salt ^ (page as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -376,8 +381,8 @@ pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
 /// Bit that distinguishes the summary's words from those of pages.
 const SUMMARY_PLACE: usize = 1 << 40;
 
-/// The summary's word of a block: the number of the confirmation since which the block's words count, or 0 if none of
-/// them does, and a check as of a page's word.
+/// The summary's word of a block: the number of the confirmation since which the block's words
+/// count, or 0 if none of them does, and a check as of a page's word.
 pub(crate) fn summary_word(number: u64, block: usize, salt: u64) -> u64 {
     page_word(number, SUMMARY_PLACE + block, salt)
 }
@@ -392,7 +397,8 @@ pub(crate) const RECORD_HEADER_BYTES: u64 = 40;
 pub(crate) const RECORD_HEADER_WORDS: usize = RECORD_HEADER_BYTES as usize / 8;
 /// In the word of the key's length: the record is a deletion.
 const DELETION: u32 = 1 << 31;
-/// In the word of the key's length: the record is no change of a key. Its value is the tag of its timestamp.
+/// In the word of the key's length: the record is no change of a key. Its value is the tag of its
+/// timestamp.
 const TAG: u32 = 1 << 30;
 
 /// Bytes of a record before those its checksum covers: the two links and the checksum itself.
@@ -400,7 +406,8 @@ pub(crate) const RECORD_UNCHECKED_BYTES: usize = 24;
 /// Offset in a record of the link to the next older version of its key.
 pub(crate) const OLDER_AT: u64 = 8;
 
-/// Header of a record. Valid iff the CRC32C over timestamp, lengths, key and value, bound to the place, matches.
+/// Header of a record. Valid iff the CRC32C over timestamp, lengths, key and value, bound to the
+/// place, matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) ts: u64,
@@ -412,7 +419,8 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The header's words, with the links to the older record and to the key's next older version, see [`link`].
+    /// The header's words, with the links to the older record and to the key's next older version,
+    /// see [`link`].
     #[inline]
     pub(crate) fn encode(&self, next: u64, older: u64) -> [u64; RECORD_HEADER_WORDS] {
         let key = self.key_bytes | if self.deletion { DELETION } else { 0 } | if self.tag { TAG } else { 0 };
@@ -446,8 +454,8 @@ pub(crate) const fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
     (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
 }
 
-/// The link word that names the record at `offset` (0: none): 40 bits of offset in grains and a check of 24 bits. The
-/// check is never zero, so a word of zeros is damage.
+/// The link word that names the record at `offset` (0: none): 40 bits of offset in grains and a
+/// check of 24 bits. The check is never zero, so a word of zeros is damage.
 #[inline]
 pub(crate) fn link(offset: u64, salt: u64) -> u64 {
     let grains = offset / GRAIN_BYTES;
@@ -472,8 +480,8 @@ const NODE_ALIGNMENT: u64 = 64;
 /// Bytes of a node before its words: the word with its checksum.
 pub(crate) const NODE_SUM_BYTES: u64 = 8;
 
-/// Bytes of a leaf (level 0) or inner node: the checksum's word, a header word, then heads, references and, in inner nodes,
-/// children.
+/// Bytes of a leaf (level 0) or inner node: the checksum's word, a header word, then heads,
+/// references and, in inner nodes, children.
 #[inline]
 pub(crate) fn node_bytes(level: u8, branching: u32) -> u64 {
     let arrays = if level == 0 { 2 } else { 3 };

@@ -1,5 +1,5 @@
-//! The free pages, in DRAM: one bit per page, and a count per block of pages, so that empty stretches are passed quickly. A
-//! search for adjacent free pages starts where the last one ended.
+//! The free pages, in DRAM: one bit per page, and a count per block of pages, so that empty
+//! stretches are passed quickly. A search for adjacent free pages starts where the last one ended.
 //!
 //! Memory of pages that were never used stays untouched, and so unmapped.
 
@@ -82,8 +82,8 @@ impl FreeMap {
         taken
     }
 
-    /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages. Returns its first page and
-    /// how many.
+    /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages. Returns
+    /// its first page and how many.
     pub(crate) fn take_run(&mut self, needed: usize, wanted: usize) -> Option<(usize, usize)> {
         if needed >= self.no_run {
             return None;
@@ -165,7 +165,8 @@ impl FreeMap {
         })
     }
 
-    /// Goes on with a search for the longest run by a window of [`WINDOW_PAGES`]. Returns whether there is another.
+    /// Goes on with a search for the longest run by a window of [`WINDOW_PAGES`]. Returns whether
+    /// there is another.
     pub(crate) fn search(&self, search: &mut RunSearch) -> bool {
         let to = (search.at + WINDOW_PAGES).min(self.pages);
         while search.at < to {

@@ -1,7 +1,8 @@
 //! Holds on garbage: snapshots, and a traversal under way, for which nothing is freed.
 //!
-//! A hold with a limit ends by itself when the garbage it may be keeping exceeds that. Whoever reads under it looks at it
-//! after pinning: what an ended hold had kept is freed only when no pin is as old as its end.
+//! A hold with a limit ends by itself when the garbage it may be keeping exceeds that. Whoever
+//! reads under it looks at it after pinning: what an ended hold had kept is freed only when no pin
+//! is as old as its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Difference between the two structures: the ordered index of the keys, one entry for each.
 //!
-//! An entry is a reference to the key's newest record, from which older versions are reached. An entry whose record is a
-//! deletion stays until the deletion is forgotten, and then until the index sweeps the leaf it lies in.
+//! An entry is a reference to the key's newest record, from which older versions are reached. An
+//! entry whose record is a deletion stays until the deletion is forgotten, and then until the index
+//! sweeps the leaf it lies in.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
@@ -24,28 +25,31 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// A whole index that is not in force yet.
     type Built: Send;
 
-    /// The index of a root record. What a list's chain holds is counted in `pages`. Error: `Damaged`.
+    /// The index of a root record. What a list's chain holds is counted in `pages`. Error:
+    /// `Damaged`.
     fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<Self>>;
 
     /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
     fn newest(&self, key: &[u8]) -> Result<Newest<'_>>;
 
-    /// Walks the entries from the first not below `from` on, those of the root that [`Index::root`] returned, or with
-    /// none the present ones. The caller has pinned.
+    /// Walks the entries from the first not below `from` on, those of the root that [`Index::root`]
+    /// returned, or with none the present ones. The caller has pinned.
     fn walk(&self, root: Option<u64>, from: &[u8]) -> Result<Box<dyn Walk + '_>>;
 
     /// The place of a key, and its newest record. For the writer.
     fn locate<'r>(&'r self, writer: &Self::Writer, key: &[u8]) -> Result<(Self::Place, Newest<'r>)>;
 
-    /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the place was found. Readers
-    /// see it at the latest when it is published. Error: `Full`, after which the caller aborts.
+    /// Makes the entry at a key's place name `record`, or removes it. Nothing has changed since the
+    /// place was found. Readers see it at the latest when it is published. Error: `Full`, after
+    /// which the caller aborts.
     fn put(&self, edit: &mut Editing<'_, Self>, place: &Self::Place, key: &[u8], record: Option<Ref>) -> Result<()>;
 
-    /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`, after which the caller
-    /// aborts.
+    /// Removes the entries of forgotten deletions from the leaf that holds a key's. Error: `Full`,
+    /// after which the caller aborts.
     fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
-    /// Builds an index of entries in ascending order, in as many turns as it needs. It is not installed. Error: `Full`.
+    /// Builds an index of entries in ascending order, in as many turns as it needs. It is not
+    /// installed. Error: `Full`.
     fn build(&self, turns: &mut Turns<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
 
     /// The nodes in pages of an index that is not installed.
@@ -85,7 +89,8 @@ pub trait Index: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each turn. Returns whether there is more.
+    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each turn.
+    /// Returns whether there is more.
     fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool) -> bool;
 }
 

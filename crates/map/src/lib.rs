@@ -2,19 +2,22 @@
 //!
 //! # Inside
 //!
-//! [`List`] and [`BTree`] implement [`OrderedMap`]; each map is one file of a [`perdura_pmem::Medium`]. Both structures
-//! are those of chapter 3 of M. Surin, "Consensus algorithms on non-volatile random access memory" (MIPT 2020).
-//! `docs/maps.md` has the design, `docs/format.md` the bytes, `docs/invariants.md` the rules (I1) to (I11).
+//! [`List`] and [`BTree`] implement [`OrderedMap`]; each map is one file of a
+//! [`perdura_pmem::Medium`]. Both structures are those of chapter 3 of M. Surin, "Consensus
+//! algorithms on non-volatile random access memory" (MIPT 2020). `docs/maps.md` has the design,
+//! `docs/format.md` the bytes, `docs/invariants.md` the rules (I1) to (I11).
 //!
 //! Top down:
 //!
 //! - interface: `ordered_map`, `map`, `config`, `timestamps`, `error`
 //! - operations: `change`, `append`, `retention`, `scan`, `snapshot`, `load`, `stream`
-//! - upkeep: `confirm`, `collector`, `list_collect`, `milestones`, `tree_upkeep`, `traversal`, `rebuild`, `audit`, `background`, `wake`
+//! - upkeep: `confirm`, `collector`, `list_collect`, `milestones`, `tree_upkeep`, `traversal`,
+//!   `rebuild`, `audit`, `background`, `wake`
 //! - shared state: `structure`, `state`, `views`, `holds`, `pending`, `versions`, `space`
 //! - the list's index: `list_index`, `dram_tree`, `dram_node`
 //! - the B+-tree's index: `tree_index`, `tree`, `page_nodes`, `node`
-//! - memory: `index`, `record`, `pages`, `page_use`, `page_table`, `free_map`, `bitmap`, `batch`, `limbo`, `pin`, `atomic`, `format`
+//! - memory: `index`, `record`, `pages`, `page_use`, `page_table`, `free_map`, `bitmap`, `batch`,
+//!   `limbo`, `pin`, `atomic`, `format`
 
 mod append;
 mod atomic;

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 /// Capacity that is kept when everything has left.
 const KEPT: usize = 4096;
 
-/// Retired things in order: first those of each epoch that was closed for them, then those of the present epoch.
+/// Retired things in order: first those of each epoch that was closed for them, then those of the
+/// present epoch.
 #[derive(Debug)]
 pub(crate) struct Limbo<T> {
     things: VecDeque<T>,
@@ -38,7 +39,8 @@ impl<T> Limbo<T> {
         self.present
     }
 
-    /// Closes the epoch, if anything was retired in it. No later reader sees what was retired so far.
+    /// Closes the epoch, if anything was retired in it. No later reader sees what was retired so
+    /// far.
     pub(crate) fn close(&mut self, pins: &Pins) {
         if self.present > 0 {
             self.closed.push_back((pins.advance(), std::mem::take(&mut self.present)));

@@ -1,14 +1,17 @@
-//! Collection rounds of the list: unlink dead records and move live ones out of sparse pages, by storing links.
+//! Collection rounds of the list: unlink dead records and move live ones out of sparse pages, by
+//! storing links.
 //!
-//! A round walks those parts of the chain that have records in the chosen pages, from the nearest milestone on
-//! ([`crate::milestones`]), or from the newest forgotten record, which stays linked. The writer only touches newer records,
-//! so it is not disturbed. The round works in stretches. For each it decides what happens to the records; copies those
-//! to be moved, links the copies and confirms them; then stores, flushes and fences the links that lead to them; then
-//! releases what is unlinked. The old and the new value of each link lead to a whole chain (I2, I3).
+//! A round walks those parts of the chain that have records in the chosen pages, from the nearest
+//! milestone on ([`crate::milestones`]), or from the newest forgotten record, which stays linked.
+//! The writer only touches newer records, so it is not disturbed. The round works in stretches. For
+//! each it decides what happens to the records; copies those to be moved, links the copies and
+//! confirms them; then stores, flushes and fences the links that lead to them; then releases what
+//! is unlinked. The old and the new value of each link lead to a whole chain (I2, I3).
 //!
-//! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it was known to be
-//! dead before a previous whole round began: everything it hides was dead too, and that round has unlinked it durably.
-//! So a round is whole, and walks all of the chain, when there are many dead deletions for it, or room is short.
+//! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it
+//! was known to be dead before a previous whole round began: everything it hides was dead too, and
+//! that round has unlinked it durably. So a round is whole, and walks all of the chain, when there
+//! are many dead deletions for it, or room is short.
 
 use crate::collector::{TURN_PAGES, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
@@ -24,7 +27,8 @@ use rustc_hash::FxHashSet;
 
 /// Records in a stretch.
 const STRETCH: usize = 64;
-/// Versions for each dead deletion beyond which a round need not be whole: so few deletions keep few pages in use.
+/// Versions for each dead deletion beyond which a round need not be whole: so few deletions keep
+/// few pages in use.
 const VERSIONS_PER_DELETION: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,7 +95,8 @@ impl Core<ListIndex> {
         merge(ranges)
     }
 
-    /// Works on the records of a range of timestamps, which goes from high to low. Returns whether it came to its end.
+    /// Works on the records of a range of timestamps, which goes from high to low. Returns whether
+    /// it came to its end.
     fn walk_range(
         &self,
         head: u64,
@@ -109,8 +114,8 @@ impl Core<ListIndex> {
         Ok(true)
     }
 
-    /// Works on the stretch after the record at `before`, which stays. Returns the last record that stays, or 0 at the
-    /// end of the chain, and the lowest timestamp of the stretch.
+    /// Works on the stretch after the record at `before`, which stays. Returns the last record that
+    /// stays, or 0 at the end of the chain, and the lowest timestamp of the stretch.
     fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<(u64, Ts)> {
         let (stretch, after) = self.decide(before, collector, victims)?;
         let (Some((first, ..)), Some((oldest, ..))) = (stretch.first(), stretch.last()) else { return Ok((0, 0)) };
@@ -126,7 +131,8 @@ impl Core<ListIndex> {
         let (mut moved, mut failure) = (0, None);
         for (record, fate) in stretch.iter().rev() {
             let copy = match fate {
-                // A record that cannot be copied stays. The copies already made are linked all the same.
+                // A record that cannot be copied stays. The copies already made are linked all the
+                // same.
                 Fate::Move if failure.is_none() => {
                     self.copy_record(&mut self.state.lock_behind(), *record, next).unwrap_or_else(|error| {
                         failure = Some(error);
@@ -170,7 +176,8 @@ impl Core<ListIndex> {
         }
         self.unlinked(released, collector);
         match failure {
-            // A record that found no room stays. The unlinked dead records make room for the next round.
+            // A record that found no room stays. The unlinked dead records make room for the next
+            // round.
             Some(error) if error.kind() != ErrorKind::Full => Err(error),
             _ if after == 0 => Ok((0, oldest_ts)),
             _ => Ok((if last == 0 { before } else { last }, oldest_ts)),
@@ -244,7 +251,8 @@ mod tests {
     use perdura_pmem::{Medium, SimMedium};
     use std::sync::Arc;
 
-    /// Hazard: the collector of a large map walks all of it again and again for the few keys that change.
+    /// Hazard: the collector of a large map walks all of it again and again for the few keys that
+    /// change.
     #[test]
     fn records_that_nothing_happens_to_are_not_walked() {
         const COLD: usize = 8000;

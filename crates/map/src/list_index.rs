@@ -1,8 +1,8 @@
 //! The list's index: a tree in DRAM, rebuilt from the list at every start.
 //!
-//! Readers take no lock: they descend, and do so again if the writer was in the way. A walk copies one leaf at a time, so what
-//! it returns is not of one moment; at a timestamp that a view holds that makes no difference, because the versions seen
-//! there do not change.
+//! Readers take no lock: they descend, and do so again if the writer was in the way. A walk copies
+//! one leaf at a time, so what it returns is not of one moment; at a timestamp that a view holds
+//! that makes no difference, because the versions seen there do not change.
 
 use crate::atomic::{AtomicPtr, Ordering, yield_now};
 use crate::config::{Kind, Layout};
@@ -31,7 +31,8 @@ pub struct ListWriter {
 impl ListIndex {
     #[inline]
     fn root(&self) -> &Root {
-        // SAFETY: the address of a tree in force, which the writer's side keeps until no pin is as old.
+        // SAFETY: the address of a tree in force, which the writer's side keeps until no pin is as
+        // old.
         unsafe { &*self.root.load(Ordering::Acquire) }
     }
 }

@@ -1,14 +1,18 @@
-//! Loads a snapshot: builds the new content beside the old, then one confirmation replaces the old by the new.
+//! Loads a snapshot: builds the new content beside the old, then one confirmation replaces the old
+//! by the new.
 //!
-//! Records are appended unlinked as they arrive. At the end they are sorted, superseded and forgotten ones are dropped,
-//! the rest are linked and counted, and the index is built. The newest are linked last, so that those not yet forgotten begin at
-//! the head. All that takes the writer's lock for short turns, and may be done by another thread ([`Loader::prepare`]); only the
-//! change of contents is one turn, linear in the pages used. Nothing else changes the map meanwhile but its meta blob.
+//! Records are appended unlinked as they arrive. At the end they are sorted, superseded and
+//! forgotten ones are dropped, the rest are linked and counted, and the index is built. The newest
+//! are linked last, so that those not yet forgotten begin at the head. All that takes the writer's
+//! lock for short turns, and may be done by another thread ([`Loader::prepare`]); only the change
+//! of contents is one turn, linear in the pages used. Nothing else changes the map meanwhile but
+//! its meta blob.
 //!
 //! The records of a load that is broken off are given up some in each confirmation.
 //!
-//! A load that resets first needs room for one content only. It confirms an empty map with a mark; until the load is
-//! finished, also after a crash or after it was broken off, the map can do nothing but load.
+//! A load that resets first needs room for one content only. It confirms an empty map with a mark;
+//! until the load is finished, also after a crash or after it was broken off, the map can do
+//! nothing but load.
 
 use crate::append::New;
 use crate::batch::Batch;
@@ -51,7 +55,8 @@ struct Prepared<I: Index> {
     content: Option<Content<I>>,
 }
 
-/// A content that can be put in force, once, by one turn of the writer's lock. Dropped, it is given up.
+/// A content that can be put in force, once, by one turn of the writer's lock. Dropped, it is given
+/// up.
 trait Force: Send {
     fn put_in_force(&mut self) -> Result<()>;
 }
@@ -64,15 +69,16 @@ trait Target: Send + Sync {
     fn refuse(&self, what: &str) -> Error;
 }
 
-/// Takes the chunks of a snapshot in order. A loader dropped before [`Loader::finish`] leaves the map as it was when the loader
-/// was made: after a reset, emptied. It owns its share of the map, and may be kept between chunks; once the map is closed it is
-/// refused.
+/// Takes the chunks of a snapshot in order. A loader dropped before [`Loader::finish`] leaves the
+/// map as it was when the loader was made: after a reset, emptied. It owns its share of the map,
+/// and may be kept between chunks; once the map is closed it is refused.
 pub struct Loader {
     target: Arc<dyn Target>,
     parser: Parser,
     header: Option<Header>,
     candidates: Vec<Candidate>,
-    /// The content, once [`Loader::prepare`] has built it, and all records that have come, which take the place of the candidates.
+    /// The content, once [`Loader::prepare`] has built it, and all records that have come, which
+    /// take the place of the candidates.
     prepared: Option<Box<dyn Force>>,
     records: Vec<Ref>,
     number: u32,
@@ -134,8 +140,8 @@ impl<I: Index> Core<I> {
 }
 
 impl Loader {
-    /// Takes the next chunk. Errors: `Damaged` (wrong bytes or wrong order) and `Full`, after which only dropping is
-    /// left.
+    /// Takes the next chunk. Errors: `Damaged` (wrong bytes or wrong order) and `Full`, after which
+    /// only dropping is left.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
         if self.failed {
             return Err(self.target.refuse("an earlier chunk was refused"));
@@ -174,8 +180,9 @@ impl Loader {
         })
     }
 
-    /// Builds the content, which takes most of the time of [`Loader::finish`], and shows nothing of it to anybody. Another thread than the
-    /// one that pushes and finishes may do it. Errors: as of [`Loader::finish`], after which only dropping is left.
+    /// Builds the content, which takes most of the time of [`Loader::finish`], and shows nothing of
+    /// it to anybody. Another thread than the one that pushes and finishes may do it. Errors: as of
+    /// [`Loader::finish`], after which only dropping is left.
     pub fn prepare(&mut self) -> Result<()> {
         if self.prepared.is_some() {
             return Ok(());
@@ -242,7 +249,8 @@ impl<I: Index> Target for Core<I> {
         let _span = trace::span("map_load");
         let _finishing = self.finishing.lock();
         self.check_open()?;
-        // Nobody reads the new records yet, and changes are refused: most of the work needs no lock.
+        // Nobody reads the new records yet, and changes are refused: most of the work needs no
+        // lock.
         let found = versions(&self.records, candidates, header.forgotten, false);
         self.confirm_part(&mut self.state.lock());
         let mut batch = Batch::default();
@@ -336,7 +344,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Runs something in a turn of the writer's lock in which what nothing reaches yet is made, and confirms.
+    /// Runs something in a turn of the writer's lock in which what nothing reaches yet is made, and
+    /// confirms.
     fn turn(&self, run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> {
         let mut state = self.state.lock();
         run(&mut state.editing(Urgency::Ordinary))?;
@@ -360,20 +369,23 @@ impl<I: Index> Core<I> {
         !abandoned.is_empty()
     }
 
-    /// Confirms what nothing reaches yet, so that nobody waits for the last confirmation to flush it.
+    /// Confirms what nothing reaches yet, so that nobody waits for the last confirmation to flush
+    /// it.
     fn confirm_part(&self, state: &mut State<I>) {
         state.is_dirty = true;
         self.confirm(state);
     }
 
-    /// Replaces the content and confirms, in one turn: linear in the pages used. With `is_partial` the map can only be loaded from then on.
+    /// Replaces the content and confirms, in one turn: linear in the pages used. With `is_partial`
+    /// the map can only be loaded from then on.
     fn put_in_force(&self, state: &mut State<I>, content: Content<I>, is_partial: bool) {
         let Content { header, versions, counts, built, head, pending } = content;
         state.pages.count_anew(&counts);
         // They are not counted any more.
         state.abandoned.clear();
         self.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
-        // Who sees an empty map that stands for none knows it, and who sees it whole sees the content.
+        // Who sees an empty map that stands for none knows it, and who sees it whole sees the
+        // content.
         self.is_partial.fetch_or(is_partial, Ordering::Release);
         self.views.replaced(header.forgotten, || {
             let mut edit = state.editing(Urgency::Ordinary);
@@ -396,8 +408,8 @@ impl<I: Index> Core<I> {
         self.confirm(state);
     }
 
-    /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of the B+-tree only those
-    /// not forgotten. Returns the head and the pending changes.
+    /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of
+    /// the B+-tree only those not forgotten. Returns the head and the pending changes.
     fn link_up(
         &self,
         batch: &mut Batch,
@@ -468,8 +480,9 @@ mod tests {
         assert_eq!(map.check().expect("a sound map"), 1500);
     }
 
-    /// Hazard: who begins a load waits for a collection round, which takes seconds where millions of objects are to be moved; or a load that does
-    /// not come after all keeps the collector away for good.
+    /// Hazard: who begins a load waits for a collection round, which takes seconds where millions
+    /// of objects are to be moved; or a load that does not come after all keeps the collector away
+    /// for good.
     #[test]
     fn a_round_gives_way_to_a_load() {
         gives_way::<ListIndex>(&Layout::list(4 << 20));

@@ -1,7 +1,7 @@
 //! A map in a file: create, open, close, and the [`OrderedMap`] that callers use.
 //!
-//! A new file is written under another name and renamed once its content is durable, so that no half-made map has its
-//! name.
+//! A new file is written under another name and renamed once its content is durable, so that no
+//! half-made map has its name.
 
 use crate::background::Background;
 use crate::config::{Config, Kind, Layout};
@@ -79,7 +79,8 @@ pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Box
 impl<I: Structure> Map<I> {
     /// Creates an empty map in a new file `name` (`name.new` until it is whole).
     ///
-    /// Errors: `Exists`, `Configuration` (a region too small for 64 pages included), `Full`, `Medium`.
+    /// Errors: `Exists`, `Configuration` (a region too small for 64 pages included), `Full`,
+    /// `Medium`.
     pub fn create(medium: &Arc<dyn Medium>, name: &str, layout: &Layout, config: &Config) -> Result<Self> {
         layout.check()?;
         config.check()?;
@@ -128,7 +129,8 @@ impl<I: Structure> Map<I> {
 
     /// Opens the map in file `name`. A list reads all its records, a B+-tree only its page table.
     ///
-    /// Errors: `NotFound`, `Foreign` (not a map, or of the other kind), `Version`, `Damaged`, `Medium`.
+    /// Errors: `NotFound`, `Foreign` (not a map, or of the other kind), `Version`, `Damaged`,
+    /// `Medium`.
     pub fn open(medium: &Arc<dyn Medium>, name: &str, config: &Config) -> Result<Self> {
         Map::open_region(medium.open(name)?, config)
     }
@@ -153,7 +155,8 @@ impl<I: Structure> Map<I> {
     }
 }
 
-/// The salt of a new map, which tells its records from those that recycled memory still holds of other maps.
+/// The salt of a new map, which tells its records from those that recycled memory still holds of
+/// other maps.
 fn new_salt(seed: Option<u64>, name: &str) -> u64 {
     match seed {
         Some(seed) => {
@@ -184,8 +187,8 @@ fn identify(region: &Region) -> Result<Identity> {
     })
 }
 
-/// The root record that the root word names, with the tag and the meta blob. It was fenced before the word was stored (I3),
-/// so an invalid one is damage and never a torn write.
+/// The root record that the root word names, with the tag and the meta blob. It was fenced before
+/// the word was stored (I3), so an invalid one is damage and never a torn write.
 fn root_record(region: &Region, salt: u64) -> Result<(RootRecord, Vec<u8>, Vec<u8>)> {
     let Some(number) = root_number(region.load(ROOT_WORD_AT), salt) else {
         return Err(Error::damaged(region.name(), ROOT_WORD_AT, "the root word fails its check"));

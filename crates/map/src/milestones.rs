@@ -1,8 +1,10 @@
-//! Milestones: records of a list's chain at which the collector can begin a walk, so that it need not come from the head.
+//! Milestones: records of a list's chain at which the collector can begin a walk, so that it need
+//! not come from the head.
 //!
-//! Timestamps never rise along the chain. So the records of some timestamps are found from the nearest newer milestone. A
-//! walk sets one in each stretch that it leaves behind, and takes up those it found there: none outlives its record.
-//! Changes settled since the last round lie before the first milestone.
+//! Timestamps never rise along the chain. So the records of some timestamps are found from the
+//! nearest newer milestone. A walk sets one in each stretch that it leaves behind, and takes up
+//! those it found there: none outlives its record. Changes settled since the last round lie before
+//! the first milestone.
 
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
@@ -39,7 +41,8 @@ impl Milestones {
     }
 }
 
-/// Merges ranges of timestamps, each from high to low, that overlap. Returns them from the highest on.
+/// Merges ranges of timestamps, each from high to low, that overlap. Returns them from the highest
+/// on.
 pub(crate) fn merge(mut ranges: Vec<(Ts, Ts)>) -> Vec<(Ts, Ts)> {
     ranges.sort_unstable_by(|a, b| b.cmp(a));
     ranges.dedup_by(|next, merged| {

@@ -1,10 +1,10 @@
 //! Nodes of the B+-tree: read in place, changed in one entry, or built anew.
 //!
-//! A node is a header word (entries, level, skip), then three arrays of `branching` words each: heads,
-//! references to the records, and, in inner nodes, links to the children. The entry of a child is the child's first
-//! entry. A head is eight bytes of a key after the first `skip`, which all keys of the node share, so that long common
-//! prefixes cost no comparison. Separate arrays let a search read heads only: up to 7 of them lie in the header's cache
-//! line.
+//! A node is a header word (entries, level, skip), then three arrays of `branching` words each:
+//! heads, references to the records, and, in inner nodes, links to the children. The entry of a
+//! child is the child's first entry. A head is eight bytes of a key after the first `skip`, which
+//! all keys of the node share, so that long common prefixes cost no comparison. Separate arrays let
+//! a search read heads only: up to 7 of them lie in the header's cache line.
 //!
 //! On the way down, the head in the parent tells whether the target has the child's common prefix.
 
@@ -36,7 +36,8 @@ pub(crate) struct Standing {
     pub(crate) shares: bool,
 }
 
-/// A parent's information on its child's first key: the head, after `skip` bytes that the target has too.
+/// A parent's information on its child's first key: the head, after `skip` bytes that the target
+/// has too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Above {
     skip: usize,
@@ -51,7 +52,8 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Views `words`, which have the length of a node of their level and count at most `branching` entries.
+    /// Views `words`, which have the length of a node of their level and count at most `branching`
+    /// entries.
     #[inline]
     pub(crate) fn new(words: &'a [u64], branching: usize) -> Node<'a> {
         Node { words, branching }

@@ -1,5 +1,6 @@
-//! Counts of a content that is not in force yet: its live bytes in each page, and where its objects begin. They are made beside those of the
-//! content in force, without the writer's lock, and take their place in one turn.
+//! Counts of a content that is not in force yet: its live bytes in each page, and where its objects
+//! begin. They are made beside those of the content in force, without the writer's lock, and take
+//! their place in one turn.
 
 use crate::bitmap::Bitmap;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
@@ -33,7 +34,8 @@ impl Counts {
         self.live[page]
     }
 
-    /// Puts into `live` where objects begin in a page. The bits of pages that are free are not touched: so they take no DRAM.
+    /// Puts into `live` where objects begin in a page. The bits of pages that are free are not
+    /// touched: so they take no DRAM.
     pub(crate) fn take_over(&self, page: usize, live: &Bitmap) {
         live.copy_within(&self.begins, self.geometry.page_at(page), self.geometry.page_bytes);
     }
@@ -63,8 +65,9 @@ mod tests {
         turns.min().expect("some turns")
     }
 
-    /// Hazard: the one turn that puts a loaded content in force goes over the bits of the whole region, which are then in DRAM, and
-    /// everybody waits: 64 MiB for 8 GiB of region, whatever is in it.
+    /// Hazard: the one turn that puts a loaded content in force goes over the bits of the whole
+    /// region, which are then in DRAM, and everybody waits: 64 MiB for 8 GiB of region, whatever is
+    /// in it.
     #[test]
     fn contents_change_places_in_a_time_of_the_pages_used() {
         let (small, large) = (shortest(16 << 20), shortest(8 << 30));

@@ -1,9 +1,11 @@
-//! The B+-tree's nodes: in pages of persistent memory, so that a root record names a whole version of the tree.
+//! The B+-tree's nodes: in pages of persistent memory, so that a root record names a whole version
+//! of the tree.
 //!
-//! A link is a reference. A node is valid iff it lies within the pages, has the length of its level, has one to
-//! `branching` entries, and its CRC32C, bound to its place, matches. The checksum is skipped if the live bit is set,
-//! which says that the node was written or checked since the map was opened. The place of a node is reused only when
-//! neither the newest confirmation nor a snapshot nor a reader can reach the node. Keeps (I8).
+//! A link is a reference. A node is valid iff it lies within the pages, has the length of its
+//! level, has one to `branching` entries, and its CRC32C, bound to its place, matches. The checksum
+//! is skipped if the live bit is set, which says that the node was written or checked since the map
+//! was opened. The place of a node is reused only when neither the newest confirmation nor a
+//! snapshot nor a reader can reach the node. Keeps (I8).
 
 use crate::bitmap::Bitmap;
 use crate::config::Layout;
@@ -47,7 +49,8 @@ impl PageReader {
         {
             return Err(self.records.damaged(offset, "a link to a node points outside the pages"));
         }
-        // SAFETY: the range lies within the region, and a node is not stored to while a reader can reach it.
+        // SAFETY: the range lies within the region, and a node is not stored to while a reader can
+        // reach it.
         let bytes = unsafe { self.records.region.slice(offset + NODE_SUM_BYTES, len - NODE_SUM_BYTES) };
         // SAFETY: the offset is a multiple of 8 and the region's base of 64.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
@@ -59,8 +62,9 @@ impl PageReader {
         Ok(words)
     }
 
-    /// The node that a link names, checked as far as reading it safely requires. The caller holds the writer's lock, or a
-    /// pin taken before it loaded the root. Error: `Damaged`, also if it is not of `level`.
+    /// The node that a link names, checked as far as reading it safely requires. The caller holds
+    /// the writer's lock, or a pin taken before it loaded the root. Error: `Damaged`, also if it is
+    /// not of `level`.
     #[inline]
     pub(crate) fn node(&self, link: u64, level: Option<u8>) -> Result<Node<'_>> {
         let words = self.words(link, level)?;
@@ -119,8 +123,8 @@ pub(crate) struct PageNodes {
     unseen: Bitmap,
     /// Nodes made since the last confirmation; some of them have gone.
     made: Vec<Ref>,
-    /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes are as long as
-    /// leaves.
+    /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes
+    /// are as long as leaves.
     free: [Vec<Ref>; 2],
     /// Replaced before a confirmation covered them. A few dozen close an epoch.
     retired: Limbo<Ref>,
@@ -142,8 +146,9 @@ impl PageNodes {
     }
 }
 
-/// Changes of the tree: the new root, and the nodes that they made and replaced. The caller publishes the root and retires
-/// what was replaced, or undoes what was made. What was made and replaced within one edit has gone already.
+/// Changes of the tree: the new root, and the nodes that they made and replaced. The caller
+/// publishes the root and retires what was replaced, or undoes what was made. What was made and
+/// replaced within one edit has gone already.
 #[derive(Default)]
 pub struct Edit {
     pub(crate) root: u64,
@@ -206,8 +211,8 @@ impl<'s> PageWriter<'s> {
         self.pages.region.write(place.offset() + NODE_SUM_BYTES, bytes_of(words));
     }
 
-    /// Makes a node, whose words `write` writes. The next confirmation sums and flushes it, if it is there by then. Returns its
-    /// link. Error: `Full`.
+    /// Makes a node, whose words `write` writes. The next confirmation sums and flushes it, if it
+    /// is there by then. Returns its link. Error: `Full`.
     fn make(&mut self, level: u8, write: impl FnOnce(&mut [u64])) -> Result<u64> {
         let place = self.place(level)?;
         self.store(place, write);
@@ -257,7 +262,8 @@ impl<'s> PageWriter<'s> {
         self.nodes.unseen.is_set(Ref(link).offset())
     }
 
-    /// Notes that the root no longer reaches a node. One that nobody has seen is given back at once.
+    /// Notes that the root no longer reaches a node. One that nobody has seen is given back at
+    /// once.
     pub(crate) fn replace(&mut self, link: u64) {
         if self.is_unseen(link) {
             self.nodes.undo(self.pages, link);
@@ -301,12 +307,13 @@ impl PageNodes {
         self.unseen.clear(Ref(link).offset());
     }
 
-    /// Retires a node that a published root has replaced. If a confirmation covers the node, its place also waits for the
-    /// next confirmation, and for every snapshot to be dropped.
+    /// Retires a node that a published root has replaced. If a confirmation covers the node, its
+    /// place also waits for the next confirmation, and for every snapshot to be dropped.
     pub(crate) fn retire(&mut self, link: u64) {
         let node = Ref(link);
         self.count = self.count.saturating_sub(1);
-        // Planted: a node that a confirmation covers is reused before a confirmation no longer reaches it.
+        // Planted: a node that a confirmation covers is reused before a confirmation no longer
+        // reaches it.
         if self.fresh.clear(node.offset()) || planted(117) {
             self.retired.add(node);
         } else {
@@ -314,7 +321,8 @@ impl PageNodes {
         }
     }
 
-    /// Reuses the places of retired nodes that no reader can see, some in each turn. Returns whether there are more.
+    /// Reuses the places of retired nodes that no reader can see, some in each turn. Returns
+    /// whether there are more.
     #[inline]
     pub(crate) fn recycle(&mut self, pages: &mut Pages, pins: &Pins, held: bool) -> bool {
         if self.retired.present() >= RETIRED_MAX {
@@ -337,10 +345,12 @@ impl PageNodes {
         self.retired.has_before(oldest) || !held && self.replaced.has_before(oldest)
     }
 
-    /// Called before each confirmation: sums the nodes that it will cover, and adds them to the batch.
+    /// Called before each confirmation: sums the nodes that it will cover, and adds them to the
+    /// batch.
     pub(crate) fn sum(&mut self, pages: &mut Pages) {
         let mut last = Ref(0);
-        // A place that was used several times is in the list as often; the node there now is summed with the first.
+        // A place that was used several times is in the list as often; the node there now is summed
+        // with the first.
         self.made.sort_unstable();
         for node in &self.made {
             let offset = node.offset();
@@ -349,7 +359,8 @@ impl PageNodes {
             if !is_there {
                 continue;
             }
-            // SAFETY: a node that no confirmation covers is changed only by the writer, who is here.
+            // SAFETY: a node that no confirmation covers is changed only by the writer, who is
+            // here.
             let bytes = unsafe { pages.region.slice(offset + NODE_SUM_BYTES, node.len() - NODE_SUM_BYTES) };
             // SAFETY: as in PageReader::words().
             let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
@@ -378,7 +389,8 @@ impl PageNodes {
         self.replaced.clear();
     }
 
-    /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired so far.
+    /// Drops the free places that lie in retired pages, and closes the epoch of the nodes retired
+    /// so far.
     pub(crate) fn leave_retired(&mut self, pages: &Pages, pins: &Pins) {
         // However few they are, they keep their pages from being freed.
         self.retired.close(pins);

@@ -1,10 +1,10 @@
-//! The page table in persistent memory: which pages are used, and a summary of it, so that opening reads only the parts
-//! that are in use.
+//! The page table in persistent memory: which pages are used, and a summary of it, so that opening
+//! reads only the parts that are in use.
 //!
-//! A page is used iff the number in its word is not zero and not above that of the newest confirmation (docs/maps.md),
-//! and the same holds of the summary's word for the page's block. Words of a block that the summary does not name have no
-//! meaning; they are written when the first page of the block is taken. Opening takes blocks without used pages out of the
-//! summary.
+//! A page is used iff the number in its word is not zero and not above that of the newest
+//! confirmation (docs/maps.md), and the same holds of the summary's word for the page's block.
+//! Words of a block that the summary does not name have no meaning; they are written when the first
+//! page of the block is taken. Opening takes blocks without used pages out of the summary.
 //!
 //! Thread-safety: owned by the writer's lock. Keeps (I2).
 
@@ -24,9 +24,10 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    /// Reads the table of a map whose newest confirmation is `confirmed`. A page or block whose word has a higher number
-    /// was taken but never confirmed: it is free, and its word is set so. That store is in the batch of the next
-    /// confirmation, which fences it before its own number could make the word count. Error: `Damaged`.
+    /// Reads the table of a map whose newest confirmation is `confirmed`. A page or block whose
+    /// word has a higher number was taken but never confirmed: it is free, and its word is set so.
+    /// That store is in the batch of the next confirmation, which fences it before its own number
+    /// could make the word count. Error: `Damaged`.
     pub(crate) fn open(
         region: &Region,
         geometry: Geometry,

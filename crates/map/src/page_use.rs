@@ -1,7 +1,8 @@
 //! State of each page in DRAM, and the pages listed as sparse, from which the collector chooses.
 //!
-//! A page is listed at most once, at the level of its fullness. The lists are linked through the pages' own entries, so
-//! they take no memory that grows, and a page that is taken or freed leaves its list at once.
+//! A page is listed at most once, at the level of its fullness. The lists are linked through the
+//! pages' own entries, so they take no memory that grows, and a page that is taken or freed leaves
+//! its list at once.
 //!
 //! Thread-safety: owned by the writer's lock.
 
@@ -47,7 +48,8 @@ impl PageUse {
         self.held == 0 && (!self.open || planted(115)) && !self.unknown && (!self.nodes || self.retired)
     }
 
-    /// Whether the page's content is known, and neither a run nor an epoch's end is about to change what it is.
+    /// Whether the page's content is known, and neither a run nor an epoch's end is about to change
+    /// what it is.
     pub(crate) fn is_settled(&self) -> bool {
         !self.open && !self.leaving && !self.unknown
     }
@@ -62,7 +64,8 @@ pub(crate) struct PageUses {
 }
 
 impl PageUses {
-    /// All pages are free, in memory that is allocated zeroed and so stays unmapped until a page is used.
+    /// All pages are free, in memory that is allocated zeroed and so stays unmapped until a page is
+    /// used.
     pub(crate) fn unused(pages: usize, page_bytes: u64) -> PageUses {
         const _: () = assert!(size_of::<PageUse>() == 24 && align_of::<PageUse>() == 8);
         let words = vec![[0u64; 3]; pages].into_boxed_slice();
@@ -121,8 +124,8 @@ impl PageUses {
         (page_use.before, page_use.after, page_use.listed) = (0, 0, 0);
     }
 
-    /// Takes the emptiest of the listed pages off its list. It is listed again when it becomes sparser, or by
-    /// [`PageUses::note_sparse`].
+    /// Takes the emptiest of the listed pages off its list. It is listed again when it becomes
+    /// sparser, or by [`PageUses::note_sparse`].
     pub(crate) fn take_sparsest(&mut self) -> Option<usize> {
         let first = *self.first.iter().find(|first| **first != 0)?;
         let page = first as usize - 1;

@@ -1,8 +1,10 @@
-//! The page allocator: bump allocation through runs of adjacent pages, and pages that are freed when nothing uses them.
+//! The page allocator: bump allocation through runs of adjacent pages, and pages that are freed
+//! when nothing uses them.
 //!
-//! DRAM holds for each page the bytes of live objects, and the bytes held: those of live objects and of dead records that a list's chain still runs
-//! through. A page that holds nothing and is not being filled is set aside at the end of a confirmation, and freed when
-//! no pin and no snapshot is older.
+//! DRAM holds for each page the bytes of live objects, and the bytes held: those of live objects
+//! and of dead records that a list's chain still runs through. A page that holds nothing and is not
+//! being filled is set aside at the end of a confirmation, and freed when no pin and no snapshot is
+//! older.
 //!
 //! Thread-safety: owned by the writer's lock. The live bits are shared. Keeps (I8).
 
@@ -22,8 +24,8 @@ use std::sync::Arc;
 /// Pages in a run, if so many adjacent ones are free.
 const RUN_PAGES: usize = 16;
 
-/// Pages of a backlog that one turn of the writer's lock frees, besides as many as the last confirmation has set aside, up to a bound: a load
-/// may set aside nearly all.
+/// Pages of a backlog that one turn of the writer's lock frees, besides as many as the last
+/// confirmation has set aside, up to a bound: a load may set aside nearly all.
 const FREED_MAX: usize = 256;
 const FREED_AT_ONCE_MAX: usize = 16 << 10;
 
@@ -47,14 +49,16 @@ pub(crate) enum Filling {
     Moved = 2,
 }
 
-/// How deep into the reserve of free pages a request may go, so that a full region can still be emptied.
+/// How deep into the reserve of free pages a request may go, so that a full region can still be
+/// emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     /// A change that adds. It leaves the whole reserve.
     Ordinary,
     /// A deletion. It leaves half of the reserve.
     Deletion,
-    /// Collecting and sweeping. It may use the whole reserve, but not what is kept for rolling back.
+    /// Collecting and sweeping. It may use the whole reserve, but not what is kept for rolling
+    /// back.
     Upkeep,
     /// Rolling back. It may use everything.
     Rollback,
@@ -67,7 +71,8 @@ struct Run {
     first_page: usize,
 }
 
-/// The timestamps of the records in a page of a list: the lowest with all bits turned, and the highest. Zeros stand for none.
+/// The timestamps of the records in a page of a list: the lowest with all bits turned, and the
+/// highest. Zeros stand for none.
 type Span = [u64; 2];
 
 pub(crate) struct Pages {
@@ -94,7 +99,8 @@ pub(crate) struct Pages {
 impl Pages {
     /// Reads the page table of a map whose newest confirmation is `confirmed`.
     ///
-    /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do not lie in pages.
+    /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do
+    /// not lie in pages.
     ///
     /// Error: `Damaged`.
     pub(crate) fn open(
@@ -145,8 +151,8 @@ impl Pages {
         self.kept = (nodes.div_ceil(in_page) * node_bytes.div_ceil(self.geometry.page_bytes)) as usize;
     }
 
-    /// Allocates `len` bytes (a multiple of a grain) in one piece and counts the object as live. Returns its offset, or
-    /// none if no run of free pages is long enough.
+    /// Allocates `len` bytes (a multiple of a grain) in one piece and counts the object as live.
+    /// Returns its offset, or none if no run of free pages is long enough.
     pub(crate) fn allocate(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
         let run = self.runs[filling as usize];
         let offset = if run.end - run.at >= len {
@@ -193,7 +199,8 @@ impl Pages {
         Some(run.at)
     }
 
-    /// Closes the pages that a run has filled: a run that is extended again and again would keep them all open.
+    /// Closes the pages that a run has filled: a run that is extended again and again would keep
+    /// them all open.
     fn close_filled(&mut self, filling: Filling) {
         let run = self.runs[filling as usize];
         let first_open = self.geometry.page_of(run.at);
@@ -213,7 +220,8 @@ impl Pages {
         }
     }
 
-    /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again when it becomes sparser.
+    /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again
+    /// when it becomes sparser.
     pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
         // What holds nothing leaves by the next confirmation. A batch has made few such pages.
         while let Some(page) = self.uses.take_sparsest() {
@@ -321,7 +329,8 @@ impl Pages {
 
     /// Counts an object as held only: a dead record that a list's chain still runs through.
     pub(crate) fn hold(&mut self, object: Ref) {
-        // Planted: a page may be freed when nothing in it is live, though a chain runs through records in it.
+        // Planted: a page may be freed when nothing in it is live, though a chain runs through
+        // records in it.
         if planted(112) {
             return;
         }
@@ -330,8 +339,9 @@ impl Pages {
         }
     }
 
-    /// Counts an object as no longer live. Returns whether it was live. A reference that somebody has forged may give it
-    /// another length than it was counted with, which no page's counts sink below zero for.
+    /// Counts an object as no longer live. Returns whether it was live. A reference that somebody
+    /// has forged may give it another length than it was counted with, which no page's counts sink
+    /// below zero for.
     pub(crate) fn died(&mut self, object: Ref) -> bool {
         let was_live = self.live.clear(object.offset());
         if was_live {
@@ -355,8 +365,8 @@ impl Pages {
         }
     }
 
-    /// Ends an object: it is neither live nor held. Returns whether its place may be reused now, which it may not in an
-    /// unknown page.
+    /// Ends an object: it is neither live nor held. Returns whether its place may be reused now,
+    /// which it may not in an unknown page.
     pub(crate) fn end(&mut self, object: Ref) -> bool {
         if self.is_unknown(object.offset()) {
             self.ended.push(object);
@@ -379,7 +389,8 @@ impl Pages {
         while self.know_some(&mut at) {}
     }
 
-    /// One turn of [`Pages::all_known`], from page `at` on. Returns whether there is more. Until then no page may be freed.
+    /// One turn of [`Pages::all_known`], from page `at` on. Returns whether there is more. Until
+    /// then no page may be freed.
     pub(crate) fn know_some(&mut self, at: &mut usize) -> bool {
         let mut pages = 0;
         for page in self.table.free.used_from(*at).take(KNOWN_MAX) {
@@ -405,8 +416,9 @@ impl Pages {
         true
     }
 
-    /// Puts other counts in the place of all. At the next [`Pages::set_aside`] every used page that no run is filling and in which nothing
-    /// is counted is set aside. Linear in the number of used pages.
+    /// Puts other counts in the place of all. At the next [`Pages::set_aside`] every used page that
+    /// no run is filling and in which nothing is counted is set aside. Linear in the number of used
+    /// pages.
     pub(crate) fn count_anew(&mut self, counts: &Counts) {
         for page in self.table.free.used() {
             counts.take_over(page, &self.live);
@@ -445,8 +457,9 @@ impl Pages {
         self.leaving.has_closed()
     }
 
-    /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last confirmation set aside, or than
-    /// [`FREED_AT_ONCE_MAX`], so that a backlog shrinks and nobody waits long for it. Returns how many, and whether there are more.
+    /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last
+    /// confirmation set aside, or than [`FREED_AT_ONCE_MAX`], so that a backlog shrinks and nobody
+    /// waits long for it. Returns how many, and whether there are more.
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> (usize, bool) {
         let _span = perdura_pmem::trace::span("map_free");
         // Planted: pages are freed although a reader is pinned.
@@ -480,7 +493,8 @@ impl Pages {
         self.geometry.parts(place).any(|(page, _)| self.uses[page].retired)
     }
 
-    /// Whether a node may be put in the place of an ended one: no page of it is closed to nodes or set aside.
+    /// Whether a node may be put in the place of an ended one: no page of it is closed to nodes or
+    /// set aside.
     pub(crate) fn takes_nodes(&self, place: Ref) -> bool {
         self.geometry.parts(place).all(|(page, _)| {
             let page_use = &self.uses[page];
@@ -503,7 +517,8 @@ impl Pages {
         u64::from(self.uses[page].live)
     }
 
-    /// Adds the live bytes and the bytes held of some pages, from page `at` on. Returns whether there are more. For the audit.
+    /// Adds the live bytes and the bytes held of some pages, from page `at` on. Returns whether
+    /// there are more. For the audit.
     pub(crate) fn sum_some(&self, at: &mut usize, live: &mut u64, held: &mut u64) -> bool {
         let mut pages = 0;
         for page in self.table.free.used_from(*at).take(SUMMED_MAX) {

@@ -1,8 +1,8 @@
 //! The rollback records: the changes not yet forgotten, oldest first.
 //!
-//! In persistent memory they are the newest records of the chain, as many as the root record says. DRAM keeps a queue
-//! of them. After a restart it is filled from the chain when first needed, so that opening a B+-tree does not read
-//! records.
+//! In persistent memory they are the newest records of the chain, as many as the root record says.
+//! DRAM keeps a queue of them. After a restart it is filled from the chain when first needed, so
+//! that opening a B+-tree does not read records.
 
 use crate::error::Result;
 use crate::format::Ref;
@@ -38,7 +38,8 @@ impl Change {
 #[derive(Default)]
 pub(crate) struct Pending {
     known: VecDeque<Change>,
-    /// Changes older than those known that have not been read: how many, and the offset of the newest.
+    /// Changes older than those known that have not been read: how many, and the offset of the
+    /// newest.
     unread: u64,
     unread_head: u64,
 }

@@ -1,17 +1,19 @@
 //! Epochs: what a reader may still see is not reused.
 //!
-//! A reader counts itself into the present epoch, fences, and loads a root. A writer publishes a new root, closes the
-//! epoch ([`Pins::advance`]), fences, and reads the counts. What only older roots reached is reused when no counted
-//! reader is in that epoch or an older one. One of the two fences comes first: either the writer sees the count, or the
-//! reader sees the new root. The loom test below tries the orders.
+//! A reader counts itself into the present epoch, fences, and loads a root. A writer publishes a
+//! new root, closes the epoch ([`Pins::advance`]), fences, and reads the counts. What only older
+//! roots reached is reused when no counted reader is in that epoch or an older one. One of the two
+//! fences comes first: either the writer sees the count, or the reader sees the new root. The loom
+//! test below tries the orders.
 //!
-//! There are counts for four epochs at a time. An epoch begins only when the readers of the one whose counts it takes
-//! over have gone; until then the present one goes on, and holds off more than necessary. So both sides take the same
-//! time however many pins are held. A reader that took too long between loading the epoch and counting itself counts in
-//! a later epoch. That is sound: the writer has read its count as zero after it unpublished what earlier epochs held.
+//! There are counts for four epochs at a time. An epoch begins only when the readers of the one
+//! whose counts it takes over have gone; until then the present one goes on, and holds off more
+//! than necessary. So both sides take the same time however many pins are held. A reader that took
+//! too long between loading the epoch and counting itself counts in a later epoch. That is sound:
+//! the writer has read its count as zero after it unpublished what earlier epochs held.
 //!
-//! Thread-safety: all of it is shared; [`Pins::advance`] and [`Pins::oldest`] are for one thread at a time. Neither side
-//! waits. Keeps (I8).
+//! Thread-safety: all of it is shared; [`Pins::advance`] and [`Pins::oldest`] are for one thread at
+//! a time. Neither side waits. Keeps (I8).
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
@@ -40,7 +42,8 @@ impl Pins {
         let epoch = self.epoch.load(Ordering::Acquire);
         let count = &self.shards[hint() % SHARDS][epoch as usize % EPOCHS];
         count.fetch_add(1, Ordering::SeqCst);
-        // On x86 a locked instruction orders later loads by itself, and a fence would cost as much again.
+        // On x86 a locked instruction orders later loads by itself, and a fence would cost as much
+        // again.
         if cfg!(any(loom, not(target_arch = "x86_64"))) {
             fence(Ordering::SeqCst);
         }
@@ -51,7 +54,8 @@ impl Pins {
         self.shards.iter().map(|counts| counts[epoch as usize % EPOCHS].load(Ordering::Acquire)).sum()
     }
 
-    /// Closes the present epoch, if it can, and returns it. The caller has stored the root that later pins will see.
+    /// Closes the present epoch, if it can, and returns it. The caller has stored the root that
+    /// later pins will see.
     pub(crate) fn advance(&self) -> u64 {
         fence(Ordering::SeqCst);
         let epoch = self.epoch.load(Ordering::Relaxed);
@@ -63,7 +67,8 @@ impl Pins {
         epoch - u64::from(planted(149))
     }
 
-    /// The oldest epoch with a reader, or `u64::MAX` without one. What was retired in an older epoch is free.
+    /// The oldest epoch with a reader, or `u64::MAX` without one. What was retired in an older
+    /// epoch is free.
     pub(crate) fn oldest(&self) -> u64 {
         // Lets an epoch end that could not before.
         self.advance();

@@ -1,8 +1,9 @@
 //! Start of a list: finds the versions of all keys by walking the chain from the head.
 //!
-//! Every record on the way is checked. The walk ends at the end of the chain or at damage: a link back to an earlier
-//! record shows as a timestamp that rises, or as more records than the pages can hold. Links to older versions are
-//! put right: a crash may have left one that leads to a copy which the chain does not reach.
+//! Every record on the way is checked. The walk ends at the end of the chain or at damage: a link
+//! back to an earlier record shows as a timestamp that rises, or as more records than the pages can
+//! hold. Links to older versions are put right: a crash may have left one that leads to a copy
+//! which the chain does not reach.
 
 use crate::error::Result;
 use crate::format::{OLDER_AT, Ref, RootRecord};
@@ -74,9 +75,8 @@ fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
         candidates.push(Candidate::new(record, found.key, ts, found.header.tag, candidates.len()));
         offset = records.next(offset)?;
     }
-    // Links are stored in place. A process that died between a store and its flush has left one that this walk has
-    // followed.
-    // Planted: such a link is taken for durable.
+    // Links are stored in place. A process that died between a store and its flush has left one
+    // that this walk has followed. Planted: such a link is taken for durable.
     if !planted(147) {
         records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), OLDER_AT + 8)));
     }

@@ -1,11 +1,13 @@
 //! Reads records in place: bounds and checksum first, then slices of the region.
 //!
-//! A record is valid iff its reference lies within the pages, its lengths agree with the reference, and its CRC32C
-//! matches. The checksum is checked once: a set live bit says that the record was written or checked since the map was
-//! opened, and once all that is reachable has been read, so was everything.
+//! A record is valid iff its reference lies within the pages, its lengths agree with the reference,
+//! and its CRC32C matches. The checksum is checked once: a set live bit says that the record was
+//! written or checked since the map was opened, and once all that is reachable has been read, so
+//! was everything.
 //!
-//! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the root, or the collector,
-//! which alone frees the pages it reads. Of confirmed bytes only the links ever change. Keeps (I6).
+//! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the
+//! root, or the collector, which alone frees the pages it reads. Of confirmed bytes only the links
+//! ever change. Keeps (I6).
 
 use crate::bitmap::Bitmap;
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -44,7 +46,8 @@ pub(crate) type Newest<'r> = Option<(Ref, Record<'r>)>;
 /// Bytes by which the common prefix of a node's keys must have grown before heads leave it out.
 pub(crate) const PREFIX_GAIN: usize = 4;
 
-/// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as zeros.
+/// Eight bytes of a key from `skip` on, as a number of the same order. Missing bytes count as
+/// zeros.
 #[inline]
 pub(crate) fn head8(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
@@ -65,7 +68,8 @@ pub(crate) fn head16(key: &[u8], skip: usize) -> u128 {
     }
     let len = rest.len();
     if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
-        // Both ends overlap: the last eight bytes hold those after the first eight, and some of these again.
+        // Both ends overlap: the last eight bytes hold those after the first eight, and some of
+        // these again.
         let beyond = len as u32 - 8;
         let tail = if beyond == 0 { 0 } else { u64::from_be_bytes(*last) << (64 - 8 * beyond) };
         return u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(tail);
@@ -80,8 +84,8 @@ pub(crate) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
 }
 
 impl Records {
-    /// The header of the record that a reference names. Error: `Damaged` if it lies outside the pages or has another
-    /// length.
+    /// The header of the record that a reference names. Error: `Damaged` if it lies outside the
+    /// pages or has another length.
     #[inline]
     fn header(&self, record: Ref) -> Result<RecordHeader> {
         let offset = record.offset();
@@ -95,8 +99,8 @@ impl Records {
         Ok(header)
     }
 
-    /// The header at an offset within the pages, without the links, which another thread may store to: see
-    /// [`Records::next`] and [`Records::older`].
+    /// The header at an offset within the pages, without the links, which another thread may store
+    /// to: see [`Records::next`] and [`Records::older`].
     #[inline]
     fn header_at(&self, offset: u64) -> RecordHeader {
         // SAFETY: as in content(). Nobody stores to these bytes while a reader can reach them.
@@ -119,8 +123,8 @@ impl Records {
     #[inline]
     fn content(&self, offset: u64, header: RecordHeader) -> Record<'_> {
         let (key_bytes, value_bytes) = (u64::from(header.key_bytes), u64::from(header.value_bytes));
-        // SAFETY: the lengths were checked against the region. Nobody stores to the bytes while a reader can reach
-        // them, see above.
+        // SAFETY: the lengths were checked against the region. Nobody stores to the bytes while a
+        // reader can reach them, see above.
         let bytes = unsafe { self.region.slice(offset + RECORD_HEADER_BYTES, key_bytes + value_bytes) };
         let (key, value) = bytes.split_at(key_bytes as usize);
         Record { header, key, value }
@@ -168,8 +172,8 @@ impl Records {
             .ok_or_else(|| self.damaged(offset, "the check of a link does not match"))
     }
 
-    /// The next older version of the key of the record `newer` at an offset, or none. Only for a record whose older version is
-    /// not forgotten. Error: `Damaged`.
+    /// The next older version of the key of the record `newer` at an offset, or none. Only for a
+    /// record whose older version is not forgotten. Error: `Damaged`.
     pub(crate) fn older(&self, offset: u64, newer: &Record<'_>) -> Result<Option<(Ref, Record<'_>)>> {
         let Some(older) = linked(self.region.load(offset + OLDER_AT), self.salt) else {
             return Err(self.damaged(offset + OLDER_AT, "the check of a link to an older version does not match"));
@@ -184,8 +188,8 @@ impl Records {
         Ok(Some((record, found)))
     }
 
-    /// The version of a key that a read at `at` sees, from the key's newest record on. At `forgotten` or later, it does
-    /// not go beyond what is kept. Error: `Damaged`.
+    /// The version of a key that a read at `at` sees, from the key's newest record on. At
+    /// `forgotten` or later, it does not go beyond what is kept. Error: `Damaged`.
     #[inline]
     pub(crate) fn visible<'r>(&'r self, newest: Record<'r>, offset: u64, at: Ts) -> Result<Option<(u64, Record<'r>)>> {
         if newest.header.ts <= at {

@@ -1,8 +1,9 @@
 //! Apply, roll back, forget: how long changes and old versions are kept.
 //!
-//! A rollback walks the rollback records from the newest, and puts back what each had taken the place of. Forgetting walks
-//! them from the oldest: what a forgotten change took the place of is dead. It leaves the index alone, and needs no room.
-//! Every step leaves a consistent state. No step needs to be durable by itself; the next confirmation makes them so.
+//! A rollback walks the rollback records from the newest, and puts back what each had taken the
+//! place of. Forgetting walks them from the oldest: what a forgotten change took the place of is
+//! dead. It leaves the index alone, and needs no room. Every step leaves a consistent state. No
+//! step needs to be durable by itself; the next confirmation makes them so.
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
@@ -22,7 +23,8 @@ const TURN_CHANGES: usize = 256;
 pub(crate) const DEAD_MAX: usize = 1024;
 /// Deletions swept in one turn of the writer's lock.
 const TURN_SWEEPS: usize = 16;
-/// Forgotten deletions beyond which a map without a background thread sweeps some at each change that it forgets.
+/// Forgotten deletions beyond which a map without a background thread sweeps some at each change
+/// that it forgets.
 const TO_SWEEP_MAX: usize = 1 << 16;
 /// Deletions looked at in one turn; most may have been swept with others of their leaves.
 const TURN_LOOKS: usize = 256;
@@ -75,8 +77,9 @@ impl<I: Index> Core<I> {
         state.is_dirty = true;
     }
 
-    /// Takes back the newest `count` changes, before which the chain had the head `head`: puts back the versions that they
-    /// took the place of, and takes their records off the chain. Room is kept for it.
+    /// Takes back the newest `count` changes, before which the chain had the head `head`: puts back
+    /// the versions that they took the place of, and takes their records off the chain. Room is
+    /// kept for it.
     pub(crate) fn take_back(&self, state: &mut State<I>, count: usize, head: u64) -> Result<()> {
         for newer in 0..count {
             let change = state.pending.newest_but(newer).copied();
@@ -104,7 +107,8 @@ impl<I: Index> Core<I> {
         self.index.put(&mut state.editing(Urgency::Rollback), &place, key, before)
     }
 
-    /// Takes the records of the newest `count` changes, which the index does not name any more, off the chain.
+    /// Takes the records of the newest `count` changes, which the index does not name any more, off
+    /// the chain.
     pub(crate) fn drop_newest(&self, state: &mut State<I>, count: usize, head: u64) {
         for _ in 0..count {
             let Some(change) = state.pending.pop_newest() else { break };
@@ -156,8 +160,9 @@ impl<I: Index> Core<I> {
         self.forget(up_to)
     }
 
-    /// Forgets the oldest changes up to [`State::forget_to`], those of a timestamp together, so that at every confirmation
-    /// the pending changes are those above `forgotten`. Returns whether there is more to do now.
+    /// Forgets the oldest changes up to [`State::forget_to`], those of a timestamp together, so
+    /// that at every confirmation the pending changes are those above `forgotten`. Returns whether
+    /// there is more to do now.
     pub(crate) fn forget_some(&self, state: &mut State<I>) -> bool {
         let up_to = state.forget_to;
         let turn = state.pending.at(TURN_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
@@ -211,7 +216,8 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they stay.
+    /// Takes forgotten deletions out of the index, a leaf at a time. Without room for that they
+    /// stay.
     pub(crate) fn sweep(&self) -> Result<()> {
         while self.sweep_some(&mut self.state.lock_behind())? && !self.leaves_rounds_out() {}
         Ok(())

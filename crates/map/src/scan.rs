@@ -1,7 +1,9 @@
-//! Reads without locks: a pin, the newest record of a key, and from there the version of a timestamp.
+//! Reads without locks: a pin, the newest record of a key, and from there the version of a
+//! timestamp.
 //!
-//! Values are slices of the region. A [`Value`] or [`Scan`] keeps its pin. Writers go on, but memory that they replace
-//! is not reused before the pin is dropped. A [`View`] and a [`Scan`] also hold the mark of what is forgotten.
+//! Values are slices of the region. A [`Value`] or [`Scan`] keeps its pin. Writers go on, but
+//! memory that they replace is not reused before the pin is dropped. A [`View`] and a [`Scan`] also
+//! hold the mark of what is forgotten.
 
 use crate::error::Result;
 use crate::index::{Index, Walk};
@@ -12,7 +14,8 @@ use crate::timestamps::Ts;
 use std::fmt;
 use std::ops::{Bound, Deref};
 
-/// A value, read in place. While it is held, memory replaced since is not reused; nothing else waits for it.
+/// A value, read in place. While it is held, memory replaced since is not reused; nothing else
+/// waits for it.
 pub struct Value<'m> {
     bytes: &'m [u8],
     ts: Ts,
@@ -65,10 +68,12 @@ trait Viewed: Sync {
     fn leave(&self, at: Ts);
 }
 
-/// A hold on the mark of what is forgotten, from which the same is read as long as it lasts, whatever is forgotten meanwhile.
+/// A hold on the mark of what is forgotten, from which the same is read as long as it lasts,
+/// whatever is forgotten meanwhile.
 ///
-/// It shows the versions up to its timestamp. Those above [`crate::Timestamps::applied`] may still be rolled back, and changes at
-/// that very timestamp may still come. Loading a snapshot ends it: reads fail with `Forgotten`.
+/// It shows the versions up to its timestamp. Those above [`crate::Timestamps::applied`] may still
+/// be rolled back, and changes at that very timestamp may still come. Loading a snapshot ends it:
+/// reads fail with `Forgotten`.
 pub struct View<'m> {
     map: &'m dyn Viewed,
     at: Ts,
@@ -108,8 +113,8 @@ impl<I: Index> Core<I> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
-        // Before, because a loaded snapshot may lower the mark once its content is in force; and after, because a mark that
-        // rises does so before the content goes that needs a lower one.
+        // Before, because a loaded snapshot may lower the mark once its content is in force; and
+        // after, because a mark that rises does so before the content goes that needs a lower one.
         self.check_readable(at)?;
         let newest = self.index.newest(key)?;
         self.check_readable(at)?;
@@ -175,7 +180,8 @@ impl<I: Index> Viewed for Core<I> {
     fn read(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
         let newest = self.index.newest(key)?;
-        // The view holds what is forgotten. The mark does not tell: it may stand above the view until the writer has seen it.
+        // The view holds what is forgotten. The mark does not tell: it may stand above the view
+        // until the writer has seen it.
         self.check_loads(at, loads)?;
         self.value(newest, at, pin)
     }
@@ -216,8 +222,8 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The keys with a value at one timestamp, in ascending order. At timestamps above [`crate::Timestamps::applied`] a change or a
-/// rollback made meanwhile may show or not.
+/// The keys with a value at one timestamp, in ascending order. At timestamps above
+/// [`crate::Timestamps::applied`] a change or a rollback made meanwhile may show or not.
 pub struct Scan<'m> {
     walk: Box<dyn Walk + 'm>,
     records: &'m Records,
@@ -277,7 +283,8 @@ mod tests {
         map
     }
 
-    /// Found: the end of every scan waited for the writer's lock, to find that there was nothing to forget.
+    /// Found: the end of every scan waited for the writer's lock, to find that there was nothing to
+    /// forget.
     #[test]
     fn a_scan_that_ends_waits_for_nobody() {
         fn ends<I: Structure>() {
@@ -299,7 +306,8 @@ mod tests {
         ends::<crate::TreeIndex>();
     }
 
-    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went on with it.
+    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went
+    /// on with it.
     #[test]
     fn what_a_refused_view_was_in_the_way_of_is_forgotten() {
         let (list, tree) = (map::<crate::ListIndex>(), map::<crate::TreeIndex>());

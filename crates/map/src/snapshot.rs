@@ -1,13 +1,15 @@
 //! Snapshots: a confirmed state of the map, held in place.
 //!
-//! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed, no place of a node
-//! that the confirmation reaches is reused, and the collector waits. Everything else goes on. It owns its share of the
-//! map, and may move between threads and outlive the handle that it was taken by. A snapshot with a limit ends by itself when
-//! the map's garbage has grown by more; its stream then ends with the error `Expired`.
+//! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed,
+//! no place of a node that the confirmation reaches is reused, and the collector waits. Everything
+//! else goes on. It owns its share of the map, and may move between threads and outlive the handle
+//! that it was taken by. A snapshot with a limit ends by itself when the map's garbage has grown by
+//! more; its stream then ends with the error `Expired`.
 //!
-//! The stream of a B+-tree has the tags first and then the keys in order, each newest first; that of a list is newest first
-//! and includes superseded records, so the receiver takes the first of each key and timestamp. A chunk is made under one pin;
-//! between chunks nothing is kept but a [`Position`], so that a stream can be broken off and gone on with.
+//! The stream of a B+-tree has the tags first and then the keys in order, each newest first; that
+//! of a list is newest first and includes superseded records, so the receiver takes the first of
+//! each key and timestamp. A chunk is made under one pin; between chunks nothing is kept but a
+//! [`Position`], so that a stream can be broken off and gone on with.
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
@@ -64,7 +66,8 @@ pub struct Snapshot {
 }
 
 impl<I: Index> Core<I> {
-    /// Confirms, and holds what was confirmed until the map has `garbage_max` bytes of garbage more.
+    /// Confirms, and holds what was confirmed until the map has `garbage_max` bytes of garbage
+    /// more.
     pub(crate) fn hold(&self, garbage_max: u64) -> Result<(Arc<Hold>, Confirmed)> {
         let mut state = self.state.lock();
         self.check_content(&state)?;
@@ -108,7 +111,8 @@ impl Snapshot {
         self.held.hold.has_ended()
     }
 
-    /// Streams the whole snapshot in chunks of at most `bytes_max` bytes (at least 64). Each call begins a new stream.
+    /// Streams the whole snapshot in chunks of at most `bytes_max` bytes (at least 64). Each call
+    /// begins a new stream.
     pub fn chunks(&self, bytes_max: usize) -> Chunks {
         self.resume(&Position::default(), bytes_max)
     }
@@ -146,7 +150,8 @@ enum At {
     Tags(u64, u64),
     /// List: a record of the chain, by offset.
     Chain(u64),
-    /// B+-tree: a version of a key, by offset. 0: all versions of the key are sent; with no key, nothing is.
+    /// B+-tree: a version of a key, by offset. 0: all versions of the key are sent; with no key,
+    /// nothing is.
     Version(Option<Vec<u8>>, u64),
     End,
     Over,
@@ -219,7 +224,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Moves bytes of the part at a position into the chunk while there is room. Returns whether all are moved.
+    /// Moves bytes of the part at a position into the chunk while there is room. Returns whether
+    /// all are moved.
     fn send(&self, held: &Held, position: &mut Position, bytes_max: usize, chunk: &mut Vec<u8>) -> Result<bool> {
         let mut small = Vec::new();
         let mut parts: [&[u8]; 2] = [&[], &[]];

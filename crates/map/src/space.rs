@@ -18,11 +18,11 @@ pub struct Space {
     pub garbage: u64,
     /// Bytes of the longest run of free pages.
     pub free_run_max: u64,
-    /// Free bytes kept for deletions, forgetting and the collector. A value fits if its bytes, with key and header, are
-    /// within both `free_run_max` and `free - reserved`.
+    /// Free bytes kept for deletions, forgetting and the collector. A value fits if its bytes, with
+    /// key and header, are within both `free_run_max` and `free - reserved`.
     pub reserved: u64,
-    /// Whether the content of every page is known. After a restart a B+-tree finds it out in the background; until then
-    /// `live` includes pages it has not seen.
+    /// Whether the content of every page is known. After a restart a B+-tree finds it out in the
+    /// background; until then `live` includes pages it has not seen.
     pub exact: bool,
     /// Whether a snapshot or a load keeps garbage from being collected.
     pub held: bool,

@@ -18,11 +18,12 @@ use perdura_pmem::sync::{Mutex, PriorityMutex};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Numbers of confirmations left from which on changes are refused. Half of them are for taking back, applying and forgetting
-/// what was changed, the rest for confirming and for a snapshot.
+/// Numbers of confirmations left from which on changes are refused. Half of them are for taking
+/// back, applying and forgetting what was changed, the rest for confirming and for a snapshot.
 const NUMBERS_KEPT: u64 = 1 << 20;
 
-/// Rounds that are left out for a load that found one running: those of some seconds, for the background thread comes once an interval.
+/// Rounds that are left out for a load that found one running: those of some seconds, for the
+/// background thread comes once an interval.
 pub(crate) const ROUNDS_LEFT_OUT: u32 = 256;
 
 /// Records that are to be given up.
@@ -36,7 +37,8 @@ pub(crate) struct Core<I: Index> {
     pub(crate) index: I,
     pub(crate) pins: Pins,
     pub(crate) views: Views,
-    /// Whether the content is not that of any moment, since a load that had emptied the map did not end.
+    /// Whether the content is not that of any moment, since a load that had emptied the map did not
+    /// end.
     pub(crate) is_partial: AtomicBool,
     pub(crate) state: PriorityMutex<State<I>>,
     /// Held for the length of a collection round.
@@ -49,14 +51,16 @@ pub(crate) struct Core<I: Index> {
     pub(crate) rounds_left_out: AtomicU32,
     pub(crate) wake: Wake,
     pub(crate) is_closing: AtomicBool,
-    /// Held while a load puts its content in force, for which closing waits. Taken before the writer's lock.
+    /// Held while a load puts its content in force, for which closing waits. Taken before the
+    /// writer's lock.
     pub(crate) finishing: Mutex<()>,
 }
 
 /// Memory of the collector from round to round.
 #[derive(Default)]
 pub(crate) struct Collector {
-    /// List: dead deletions, by offset, that no longer hide a linked version (see [`crate::list_collect`]).
+    /// List: dead deletions, by offset, that no longer hide a linked version (see
+    /// [`crate::list_collect`]).
     pub(crate) aged: FxHashSet<u64>,
     pub(crate) milestones: Milestones,
     /// Records of the chain that the last round has looked at.
@@ -115,8 +119,8 @@ pub(crate) struct State<I: Index> {
 }
 
 impl<I: Index> State<I> {
-    /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what the last confirmation before
-    /// the start had counted.
+    /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what
+    /// the last confirmation before the start had counted.
     pub(crate) fn garbage(&self) -> u64 {
         let known = if self.is_traversed { 0 } else { self.saved_live.saturating_sub(self.pages.live_bytes()) };
         self.pages.garbage().saturating_sub(known)
@@ -128,7 +132,8 @@ impl<I: Index> State<I> {
         self.holds.any() && !planted(126) || self.is_loading
     }
 
-    /// Whether somebody may read what confirmations do not reach any more: under a snapshot, or under one that has ended.
+    /// Whether somebody may read what confirmations do not reach any more: under a snapshot, or
+    /// under one that has ended.
     #[inline]
     pub(crate) fn keeps_garbage(&self) -> bool {
         self.holds.any() || self.ending.is_some()
@@ -200,7 +205,8 @@ impl<I: Index> Core<I> {
         self.check_last_numbers(state)
     }
 
-    /// Checks that there is a content, and that no load is about to replace it. Error: `ReadOnly`, `Partial`.
+    /// Checks that there is a content, and that no load is about to replace it. Error: `ReadOnly`,
+    /// `Partial`.
     pub(crate) fn check_content(&self, state: &State<I>) -> Result<()> {
         if state.is_loading {
             return Err(self.error(ErrorKind::ReadOnly, "a snapshot is being loaded; wait until it is finished".into()));
@@ -211,7 +217,8 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Checks that not even the last numbers are used up, which a snapshot needs. Error: `ReadOnly`.
+    /// Checks that not even the last numbers are used up, which a snapshot needs. Error:
+    /// `ReadOnly`.
     pub(crate) fn check_last_numbers(&self, state: &State<I>) -> Result<()> {
         self.check_numbers(state, NUMBERS_KEPT / 2)
     }
@@ -240,7 +247,8 @@ impl<I: Index> Core<I> {
         self.rounds_left_out.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a round ends early: a snapshot or a load keeps the collector away, or a load waits for it.
+    /// Whether a round ends early: a snapshot or a load keeps the collector away, or a load waits
+    /// for it.
     pub(crate) fn gives_way(&self, state: &State<I>) -> bool {
         state.is_held() || self.leaves_rounds_out()
     }

@@ -1,10 +1,11 @@
 //! The stream of a snapshot: a header, items and an end, cut into numbered and checksummed chunks.
 //!
-//! Header: magic, three timestamps, and the newest forgotten tag with its timestamp. Item: timestamp, lengths (that of the
-//! key with marks for a deletion and for a tag), key, value.
-//! End: an item header of all ones, then the number of items. Chunk: number (4 bytes), length of the content (4),
-//! CRC32C of both and the content (4), content. Each CRC32C continues that of the chunk before, so that chunks of two
-//! snapshots do not make one. The input is untrusted until checked.
+//! Header: magic, three timestamps, and the newest forgotten tag with its timestamp. Item:
+//! timestamp, lengths (that of the key with marks for a deletion and for a tag), key, value. End:
+//! an item header of all ones, then the number of items. Chunk: number (4 bytes), length of the
+//! content (4), CRC32C of both and the content (4), content. Each CRC32C continues that of the
+//! chunk before, so that chunks of two snapshots do not make one. The input is untrusted until
+//! checked.
 
 use crate::config::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::{RecordHeader, bytes_of};
@@ -49,8 +50,8 @@ pub(crate) fn write_end(target: &mut Vec<u8>, items: u64) {
     target.extend_from_slice(&items.to_le_bytes());
 }
 
-/// Fills in the frame of a chunk, whose content follows the room for it. `before` is the checksum of the chunk before.
-/// Returns that of this one.
+/// Fills in the frame of a chunk, whose content follows the room for it. `before` is the checksum
+/// of the chunk before. Returns that of this one.
 pub(crate) fn frame(chunk: &mut [u8], number: u32, before: u32) -> u32 {
     let len = (chunk.len() - FRAME_BYTES) as u32;
     chunk[0..4].copy_from_slice(&number.to_le_bytes());
@@ -64,8 +65,8 @@ fn frame_crc(chunk: &[u8], before: u32) -> u32 {
     crc32c_append(crc32c_append(before, &chunk[..8]), &chunk[FRAME_BYTES..])
 }
 
-/// Checks chunk `number`, which follows one with the checksum `before`. Returns its content and checksum, or what is
-/// wrong.
+/// Checks chunk `number`, which follows one with the checksum `before`. Returns its content and
+/// checksum, or what is wrong.
 pub(crate) fn unframe(chunk: &[u8], number: u32, before: u32) -> Result<(&[u8], u32), String> {
     let word = |at: usize| chunk.get(at..at + 4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")));
     let (Some(found), Some(len), Some(crc)) = (word(0), word(4), word(8)) else {
@@ -96,8 +97,8 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Takes the next piece and calls `each` with every complete part. Keeps back at most one item, whose length has
-    /// been checked.
+    /// Takes the next piece and calls `each` with every complete part. Keeps back at most one item,
+    /// whose length has been checked.
     pub(crate) fn feed<E: From<String>>(
         &mut self,
         piece: &[u8],

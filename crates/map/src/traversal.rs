@@ -6,8 +6,8 @@ use crate::structure::Structure;
 use std::sync::atomic::Ordering;
 
 impl<I: Structure> Core<I> {
-    /// Counts what the newest confirmation reaches, unless that has been done. The caller holds the collector's
-    /// lock.
+    /// Counts what the newest confirmation reaches, unless that has been done. The caller holds the
+    /// collector's lock.
     pub(crate) fn traverse(&self) -> Result<()> {
         let (hold, root, head, pending) = {
             let mut state = self.state.lock_behind();

@@ -1,9 +1,10 @@
 //! The copy-on-write B+-tree over nodes in pages.
 //!
-//! A change copies the nodes from the leaf to the root, those that a published root reaches, and yields a new root; the old root still names the old version. Nodes
-//! that no published root reaches are changed in place. A node has at most `branching` entries and is split in halves beyond
-//! that. A node with less than a quarter, which only removals leave, is joined with a sibling. Entry i of an inner node is the
-//! first entry of child i.
+//! A change copies the nodes from the leaf to the root, those that a published root reaches, and
+//! yields a new root; the old root still names the old version. Nodes that no published root
+//! reaches are changed in place. A node has at most `branching` entries and is split in halves
+//! beyond that. A node with less than a quarter, which only removals leave, is joined with a
+//! sibling. Entry i of an inner node is the first entry of child i.
 
 use crate::error::Result;
 use crate::format::Ref;
@@ -36,8 +37,9 @@ pub struct Place {
     leaf: Option<(u64, Standing)>,
 }
 
-/// Descends from the root to the node of `level` on the path to a key, and calls `visit` with every node above it. Returns the
-/// node, its link and where the key stands in it; none in an empty tree. Error: `Damaged`.
+/// Descends from the root to the node of `level` on the path to a key, and calls `visit` with every
+/// node above it. Returns the node, its link and where the key stands in it; none in an empty tree.
+/// Error: `Damaged`.
 #[inline]
 pub(crate) fn descend<'n>(
     nodes: &'n PageReader,
@@ -55,7 +57,8 @@ pub(crate) fn descend<'n>(
         if node.level() <= level {
             return Ok(Some((node, link, standing)));
         }
-        // A key below every entry belongs to the first child, and becomes the first entry on the whole path.
+        // A key below every entry belongs to the first child, and becomes the first entry on the
+        // whole path.
         let index = standing.rank.saturating_sub(1);
         visit(node, Step { link, index });
         above = node.above(index, &standing);
@@ -116,7 +119,8 @@ pub(crate) fn remove(nodes: &mut PageWriter<'_>, place: &Place) -> Result<()> {
     take_out(nodes, place.path.clone(), link, &[standing.rank - 1])
 }
 
-/// Removes the entries of deletions up to `forgotten` from the leaf at a key's place. Returns their records.
+/// Removes the entries of deletions up to `forgotten` from the leaf at a key's place. Returns their
+/// records.
 pub(crate) fn sweep(nodes: &mut PageWriter<'_>, place: &Place, forgotten: Ts) -> Result<SmallVec<[Ref; 16]>> {
     let Some((link, _)) = place.leaf else { return Ok(SmallVec::new()) };
     let leaf = nodes.node(link, Some(0))?;
@@ -148,8 +152,8 @@ fn take_out(nodes: &mut PageWriter<'_>, path: Path, link: u64, out: &[usize]) ->
     }
 }
 
-/// Entries below which a node is joined with a sibling. A split leaves twice as many, so that alternating insertions
-/// and removals do not split and join in turn.
+/// Entries below which a node is joined with a sibling. A split leaves twice as many, so that
+/// alternating insertions and removals do not split and join in turn.
 fn least_entries(branching: usize) -> usize {
     branching.div_ceil(4).max(2)
 }
@@ -162,8 +166,8 @@ pub(crate) fn relocate(nodes: &mut PageWriter<'_>, key: &[u8], (link, level): (u
     lift(nodes, path, link, level, Tweak::Replace(0, node.slot(0)))
 }
 
-/// Replaces node `link` by a copy that differs in one entry, and copies all nodes above it. Nodes that this edit has
-/// made are changed in place, since nobody else sees them.
+/// Replaces node `link` by a copy that differs in one entry, and copies all nodes above it. Nodes
+/// that this edit has made are changed in place, since nobody else sees them.
 fn lift(nodes: &mut PageWriter<'_>, mut path: Path, mut link: u64, mut level: u8, mut tweak: Tweak) -> Result<()> {
     loop {
         // Planted: a published leaf is changed in place.
@@ -195,8 +199,8 @@ fn lift(nodes: &mut PageWriter<'_>, mut path: Path, mut link: u64, mut level: u8
     }
 }
 
-/// Replaces node `link` by `build`, and the nodes above it by new ones: split when they have too many entries, joined
-/// or balanced with a sibling when they have too few.
+/// Replaces node `link` by `build`, and the nodes above it by new ones: split when they have too
+/// many entries, joined or balanced with a sibling when they have too few.
 fn ascend(nodes: &mut PageWriter<'_>, mut path: Path, link: u64, mut build: Build) -> Result<()> {
     let least = least_entries(nodes.branching());
     nodes.replace(link);
@@ -233,8 +237,8 @@ fn ascend(nodes: &mut PageWriter<'_>, mut path: Path, link: u64, mut build: Buil
     Ok(())
 }
 
-/// Writes a node: as two halves if it has too many entries, not at all if it has none. Returns the entries for its
-/// parent.
+/// Writes a node: as two halves if it has too many entries, not at all if it has none. Returns the
+/// entries for its parent.
 fn put_split(nodes: &mut PageWriter<'_>, mut build: Build) -> Result<SmallVec<[Slot; 2]>> {
     let mut slots = SmallVec::new();
     if build.slots.is_empty() {
@@ -250,7 +254,8 @@ fn put_split(nodes: &mut PageWriter<'_>, mut build: Build) -> Result<SmallVec<[S
     Ok(slots)
 }
 
-/// Writes the root. A split root gets a level above it; a root with one child is replaced by the child.
+/// Writes the root. A split root gets a level above it; a root with one child is replaced by the
+/// child.
 fn put_root(nodes: &mut PageWriter<'_>, build: Build) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
@@ -317,7 +322,8 @@ fn node_of(records: &Records, level: u8, group: &[(Entry, u64)]) -> Result<Build
     Ok(node)
 }
 
-/// Length of the prefix that a group's keys share: at most 8, so that the heads after it are in the entries.
+/// Length of the prefix that a group's keys share: at most 8, so that the heads after it are in the
+/// entries.
 fn skip_of(records: &Records, group: &[(Entry, u64)]) -> Result<u16> {
     const BYTES_MAX: usize = 8;
     let (first, last) = (group[0].0, group[group.len() - 1].0);

@@ -1,8 +1,8 @@
 //! The B+-tree's index: a copy-on-write tree in pages, whose root the root record names.
 //!
-//! Changes make a new root. What belongs together is published together: the new nodes of an edit that is not published are
-//! changed in place, and the nodes it has replaced are retired only then. An edit that fails gives back the nodes that it has
-//! made, and publishes nothing.
+//! Changes make a new root. What belongs together is published together: the new nodes of an edit
+//! that is not published are changed in place, and the nodes it has replaced are retired only then.
+//! An edit that fails gives back the nodes that it has made, and publishes nothing.
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
@@ -210,8 +210,8 @@ impl Index for TreeIndex {
 /// A walk over all entries below a root.
 struct TreeWalk<'m> {
     nodes: &'m PageReader,
-    /// The nodes from the root to a leaf, each with an index: of the next entry in the leaf, of the child taken above
-    /// it.
+    /// The nodes from the root to a leaf, each with an index: of the next entry in the leaf, of the
+    /// child taken above it.
     path: Vec<(Node<'m>, usize)>,
 }
 

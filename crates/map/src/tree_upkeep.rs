@@ -1,9 +1,12 @@
-//! Upkeep of the B+-tree: moving objects out of sparse pages, the traversal after a start, and the audit of its nodes.
+//! Upkeep of the B+-tree: moving objects out of sparse pages, the traversal after a start, and the
+//! audit of its nodes.
 //!
-//! The traversal reads all that is reachable, and so learns what the pages in use hold. It checks each node and record on the
-//! way. Until it is done, pages that were in use at the start are not collected, and readers check what they meet. It keeps the
-//! collector away like a snapshot, and disturbs nothing else. Objects made since the start lie in other pages and are counted
-//! already. Objects that end during the traversal are counted by it, and ended after it ([`crate::pages::Pages::all_known`]).
+//! The traversal reads all that is reachable, and so learns what the pages in use hold. It checks
+//! each node and record on the way. Until it is done, pages that were in use at the start are not
+//! collected, and readers check what they meet. It keeps the collector away like a snapshot, and
+//! disturbs nothing else. Objects made since the start lie in other pages and are counted already.
+//! Objects that end during the traversal are counted by it, and ended after it
+//! ([`crate::pages::Pages::all_known`]).
 
 use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
@@ -103,10 +106,12 @@ impl Structure for TreeIndex {
 }
 
 impl Core<TreeIndex> {
-    /// Reads the rollback records without the writer's lock, so that no change has to, and hands them over. Returns them.
+    /// Reads the rollback records without the writer's lock, so that no change has to, and hands
+    /// them over. Returns them.
     fn read_pending_aside(&self, head: u64, pending: u64) -> Result<Vec<Ref>> {
         let mut read = Pending::unread(head, pending);
-        // The mark may rise above some of them meanwhile: it was checked, or is, by who reads them under the lock.
+        // The mark may rise above some of them meanwhile: it was checked, or is, by who reads them
+        // under the lock.
         read.read(&self.records, 0)?;
         let records = read.records().collect();
         self.state.lock_behind().pending.take_over(read);
@@ -119,7 +124,8 @@ impl Core<TreeIndex> {
             if self.is_closing.load(Ordering::Relaxed) {
                 return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
             }
-            // The background thread is here, or waits for this to end: it confirms no idle batch meanwhile.
+            // The background thread is here, or waits for this to end: it confirms no idle batch
+            // meanwhile.
             self.confirm(&mut state);
             for Found { object, is_node } in part {
                 if state.pages.is_in_free_page(*object) {
@@ -169,11 +175,11 @@ impl Core<TreeIndex> {
         if !state.pages.live.is_set(object.offset()) {
             return Ok(());
         }
-        // The lock was released since the page was searched, so something else may lie there now. A reader reports
-        // damage.
+        // The lock was released since the page was searched, so something else may lie there now. A
+        // reader reports damage.
         let Ok(node) = self.index.reader.node(object.0, None) else { return Ok(()) };
-        // A replaced node counts as live until its last reader has gone, but the records it refers to may have ended
-        // before.
+        // A replaced node counts as live until its last reader has gone, but the records it refers
+        // to may have ended before.
         let Ok(first) = self.records.get(node.record(0)) else { return Ok(()) };
         let level = node.level();
         let mut edit = state.editing(Urgency::Upkeep);

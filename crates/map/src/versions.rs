@@ -1,4 +1,5 @@
-//! Turns records in any order into the versions of keys and the entries of an index, without superseded and forgotten ones.
+//! Turns records in any order into the versions of keys and the entries of an index, without
+//! superseded and forgotten ones.
 //!
 //! The start of a list and the loading of a snapshot share it.
 
@@ -62,8 +63,8 @@ pub(crate) struct Versions {
     pub(crate) replaced: u64,
 }
 
-/// The versions that candidates make up. Sorts the candidates. With `replaced`, versions count that another change at their
-/// timestamp has replaced; a rollback of that change needs them.
+/// The versions that candidates make up. Sorts the candidates. With `replaced`, versions count that
+/// another change at their timestamp has replaced; a rollback of that change needs them.
 pub(crate) fn versions(records: &Records, candidates: &mut [Candidate], forgotten: Ts, replaced: bool) -> Versions {
     candidates.sort_unstable_by(|a, b| {
         let by_key = a.tag.cmp(&b.tag).then_with(|| a.cmp_key(b, records));
@@ -82,7 +83,8 @@ pub(crate) fn versions(records: &Records, candidates: &mut [Candidate], forgotte
     found
 }
 
-/// The versions of one key that a read at `forgotten` or later can see. `versions` are newest first.
+/// The versions of one key that a read at `forgotten` or later can see. `versions` are newest
+/// first.
 fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut Versions) {
     let mut kept: Vec<Ref> = Vec::new();
     let mut previous = None;
@@ -90,7 +92,8 @@ fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut
     let drops_all = planted(142);
     for version in versions {
         if version.ts <= forgotten + u64::from(drops_all) {
-            // The newest of those not above the mark is the last that counts, unless it is a deletion.
+            // The newest of those not above the mark is the last that counts, unless it is a
+            // deletion.
             if version.record.is_deletion() || drops_all {
                 break;
             }

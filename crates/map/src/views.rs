@@ -1,14 +1,18 @@
-//! Which timestamps reads may use: the mark below which versions are forgotten, and the views that hold it.
+//! Which timestamps reads may use: the mark below which versions are forgotten, and the views that
+//! hold it.
 //!
-//! A reader of one moment compares its timestamp with the mark after it has pinned, and is safe: what is forgotten later is
-//! not reused while it is pinned. A view stays readable for longer, so it holds the mark.
+//! A reader of one moment compares its timestamp with the mark after it has pinned, and is safe:
+//! what is forgotten later is not reused while it is pinned. A view stays readable for longer, so
+//! it holds the mark.
 //!
-//! The mark rises under the writer's lock, to at most the oldest view. A view enters itself, fences, and looks at the mark;
-//! the writer stores the mark, fences, and looks at the views. If both come at once, the writer sees the view; it then waits
-//! for the view to have looked, and lowers the mark again if the view was let in. Until then the mark stands above that view:
+//! The mark rises under the writer's lock, to at most the oldest view. A view enters itself,
+//! fences, and looks at the mark; the writer stores the mark, fences, and looks at the views. If
+//! both come at once, the writer sees the view; it then waits for the view to have looked, and
+//! lowers the mark again if the view was let in. Until then the mark stands above that view:
 //! whoever reads under a view does not ask the mark.
 //!
-//! Thread-safety: all of it is shared; marks are raised and set under the writer's lock. Keeps (I8).
+//! Thread-safety: all of it is shared; marks are raised and set under the writer's lock. Keeps
+//! (I8).
 
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
@@ -20,7 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[derive(Default)]
 pub(crate) struct Views {
     forgotten: AtomicU64,
-    /// The oldest view's timestamp with all bits turned; 0, which stands for `Ts::MAX`, if there is none.
+    /// The oldest view's timestamp with all bits turned; 0, which stands for `Ts::MAX`, if there is
+    /// none.
     oldest: AtomicU64,
     held: Mutex<BTreeMap<Ts, u64>>,
     /// Timestamp below which callers have asked to forget while a view was in the way.
@@ -35,8 +40,8 @@ impl Views {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// The count that a content in force has, for [`Views::is_still`]. While one replaces another, which is a matter of some
-    /// stores, it waits.
+    /// The count that a content in force has, for [`Views::is_still`]. While one replaces another,
+    /// which is a matter of some stores, it waits.
     pub(crate) fn loads(&self) -> u64 {
         loop {
             let loads = self.loads.load(Ordering::Acquire);
@@ -83,8 +88,8 @@ impl Views {
         self.remove(&mut self.held.lock(), at);
     }
 
-    /// Says that a view is in the way of forgetting up to `wanted`. Returns whether it has left meanwhile; otherwise it finds that
-    /// there is something to go on with.
+    /// Says that a view is in the way of forgetting up to `wanted`. Returns whether it has left
+    /// meanwhile; otherwise it finds that there is something to go on with.
     #[cold]
     pub(crate) fn is_out_of_the_way(&self, wanted: Ts) -> bool {
         self.wanted.store(wanted, Ordering::Relaxed);
@@ -92,7 +97,8 @@ impl Views {
         self.oldest() > self.forgotten()
     }
 
-    /// Whether there is something to forget that a view was in the way of which has left. Takes no lock.
+    /// Whether there is something to forget that a view was in the way of which has left. Takes no
+    /// lock.
     pub(crate) fn is_free_to_forget(&self) -> bool {
         fence(Ordering::SeqCst);
         self.wanted.load(Ordering::Relaxed).min(self.oldest()) > self.forgotten()
@@ -137,10 +143,11 @@ impl Views {
         target
     }
 
-    /// Sets the mark for another content, which `replace` puts in force, and ends what views of the old one may expect.
+    /// Sets the mark for another content, which `replace` puts in force, and ends what views of the
+    /// old one may expect.
     pub(crate) fn replaced(&self, forgotten: Ts, replace: impl FnOnce()) {
-        // A mark that rises is stored before the content that needs it, one that falls after. Readers load it before and
-        // after.
+        // A mark that rises is stored before the content that needs it, one that falls after.
+        // Readers load it before and after.
         self.forgotten.store(self.forgotten().max(forgotten), Ordering::Release);
         self.wanted.store(0, Ordering::Relaxed);
         self.loads.fetch_add(1, Ordering::AcqRel);

@@ -1,5 +1,5 @@
-//! Hazard: a file that is no map, or another map, is taken for this one. Each must be refused with an error that names
-//! the reason.
+//! Hazard: a file that is no map, or another map, is taken for this one. Each must be refused with
+//! an error that names the reason.
 
 mod support;
 
@@ -59,7 +59,8 @@ fn a_map_of_one_kind_is_foreign_to_the_other() {
     }
 }
 
-/// The subject's file with 4 bytes of its identity changed, and the checksum corrected (docs/format.md).
+/// The subject's file with 4 bytes of its identity changed, and the checksum corrected
+/// (docs/format.md).
 fn forged(bytes: &[u8], at: usize, word: u32) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
@@ -114,7 +115,8 @@ fn forged_root(bytes: &[u8], at: usize, word: u64) -> Vec<u8> {
     [&bytes[..slot], &record, &bytes[slot + 128..]].concat()
 }
 
-/// Found: a count of nodes that no file can hold overflowed when room for rolling back was reckoned.
+/// Found: a count of nodes that no file can hold overflowed when room for rolling back was
+/// reckoned.
 #[test]
 fn counts_beyond_the_file_are_damage() {
     for kind in KINDS {

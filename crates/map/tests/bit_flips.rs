@@ -1,7 +1,7 @@
 //! Hazard: a bit that flips at rest silently changes an answer, or brings the process down.
 //!
-//! The tests change every byte of a small map, one at a time; then whole words, lines and pages. Every answer after
-//! that must be right or an error. Tests (I6).
+//! The tests change every byte of a small map, one at a time; then whole words, lines and pages.
+//! Every answer after that must be right or an error. Tests (I6).
 
 mod support;
 
@@ -10,8 +10,8 @@ use perdura_pmem::sim::Random;
 use support::KINDS;
 use support::damage::{Subject, Verdict, judge, subject};
 
-/// Judges each of these damaged files, named by what was done. Returns how often damage was found, and how often
-/// harmless. Panics with everything that went wrong.
+/// Judges each of these damaged files, named by what was done. Returns how often damage was found,
+/// and how often harmless. Panics with everything that went wrong.
 fn judge_each(subject: &Subject, files: impl Iterator<Item = (String, Vec<u8>, bool)>) -> (u32, u32) {
     let (mut found, mut harmless, mut wrong) = (0, 0, Vec::new());
     for (what, bytes, changes) in files {
@@ -54,8 +54,8 @@ fn a_btree_with_any_byte_changed_answers_rightly_or_refuses() {
     flip_every_byte(Kind::BTree, 2);
 }
 
-/// The structures that locate all others: each bit of the identity, the root word, both root records and some page
-/// words.
+/// The structures that locate all others: each bit of the identity, the root word, both root
+/// records and some page words.
 #[test]
 fn every_bit_of_the_control_block() {
     for kind in KINDS {

@@ -1,4 +1,5 @@
-//! The conformance suite of ordered maps, run on the list and the B+-tree, in simulated memory and in files.
+//! The conformance suite of ordered maps, run on the list and the B+-tree, in simulated memory and
+//! in files.
 //!
 //! The checks are named after the sentences of `OrderedMap`'s documentation.
 

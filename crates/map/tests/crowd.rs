@@ -1,7 +1,9 @@
-//! Replayed races between several who change one map: each has a key of its own, and all change and delete those they share.
+//! Replayed races between several who change one map: each has a key of its own, and all change and
+//! delete those they share.
 //!
-//! Some changes are applied and forgotten at once, others wait for whoever applies, takes back or forgets. Views, scans, snapshots and
-//! the collector go on beside them; with loads the content is replaced now and then. Each seed is one interleaving.
+//! Some changes are applied and forgotten at once, others wait for whoever applies, takes back or
+//! forgets. Views, scans, snapshots and the collector go on beside them; with loads the content is
+//! replaced now and then. Each seed is one interleaving.
 
 mod support;
 
@@ -37,7 +39,8 @@ struct Crowd {
     content: Option<Vec<Vec<u8>>>,
 }
 
-/// Outcome of a step. The others may have used up the room, moved the timestamps on or begun a load.
+/// Outcome of a step. The others may have used up the room, moved the timestamps on or begun a
+/// load.
 fn step<T>(result: Result<T>) -> Option<T> {
     use ErrorKind::{Forgotten, Full, Partial, ReadOnly, Timestamp};
     match result {

@@ -1,5 +1,5 @@
-//! Hazard: an error of a map hides what the medium reported. Each must have a kind, the file and the offset, and the
-//! medium's error as its source.
+//! Hazard: an error of a map hides what the medium reported. Each must have a kind, the file and
+//! the offset, and the medium's error as its source.
 
 use perdura_map::{BTree, Config, Error, ErrorKind, Layout, List, OrderedMap, Ts};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};

@@ -1,5 +1,5 @@
-//! Hazards: a confirmation that fences more than it needs, or flushes less; a half-made map after a power failure.
-//! Tests (I3).
+//! Hazards: a confirmation that fences more than it needs, or flushes less; a half-made map after a
+//! power failure. Tests (I3).
 
 mod support;
 
@@ -86,7 +86,8 @@ fn a_batch_of_k_changes_is_two_fences() {
     }
 }
 
-/// Hazard: nodes that were replaced before their confirmation are flushed as well, and a batch costs as many as it has changes.
+/// Hazard: nodes that were replaced before their confirmation are flushed as well, and a batch
+/// costs as many as it has changes.
 #[test]
 fn a_confirmation_flushes_what_is_left_of_its_batch() {
     let (map, recorder) = recorded(Kind::BTree, 1000);
@@ -124,8 +125,8 @@ fn reads_touch_nothing() {
     }
 }
 
-/// Every moment of creating a map, changing it for the first time, and creating it again after a crash: the name
-/// belongs to a whole map, or the map can be created.
+/// Every moment of creating a map, changing it for the first time, and creating it again after a
+/// crash: the name belongs to a whole map, or the map can be created.
 #[test]
 fn a_map_is_there_whole_or_not_at_all() {
     for kind in KINDS {

@@ -1,7 +1,8 @@
 //! Hazard: a full region loses something, or never accepts anything again.
 //!
-//! A refused change changes nothing. Reads go on, and so do deletions if the caller forgets from time to time. What is
-//! forgotten and collected becomes room again, any number of times and after a restart.
+//! A refused change changes nothing. Reads go on, and so do deletions if the caller forgets from
+//! time to time. What is forgotten and collected becomes room again, any number of times and after
+//! a restart.
 
 mod support;
 

@@ -1,7 +1,9 @@
-//! Replayed races: a writer, readers, a collector and streams of snapshots. Each seed is one interleaving of them.
+//! Replayed races: a writer, readers, a collector and streams of snapshots. Each seed is one
+//! interleaving of them.
 //!
-//! The region is so small that pages are reused all the time. A reader that looks twice at an applied timestamp sees
-//! the same, and what the writer wrote. A value that is held does not change. Nothing of the writer's is lost.
+//! The region is so small that pages are reused all the time. A reader that looks twice at an
+//! applied timestamp sees the same, and what the writer wrote. A value that is held does not
+//! change. Nothing of the writer's is lost.
 
 mod support;
 
@@ -19,8 +21,8 @@ use support::{Map, NEWEST, Owned, create, error_kind, layout, load, quiet, quiet
 
 const KEYS: u64 = 10;
 
-/// A hook that records nothing: every store, flush and fence only becomes a point at which the scheduler may switch
-/// threads.
+/// A hook that records nothing: every store, flush and fence only becomes a point at which the
+/// scheduler may switch threads.
 struct Unheard;
 
 impl Tap for Unheard {
@@ -180,7 +182,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Scans, yielding to other threads now and then. Each value must be whole and belong to its key.
+    /// Scans, yielding to other threads now and then. Each value must be whole and belong to its
+    /// key.
     fn scan_slowly(&self, at: Ts, random: &mut Random) -> perdura_map::Result<Vec<Owned>> {
         let mut scan = self.map.prefix(b"k", at)?;
         let mut found: Vec<Owned> = Vec::new();

@@ -1,6 +1,8 @@
-//! Hazards: a reader beside loads sees an empty map, the keys of two contents in one view, or damage where there is none.
+//! Hazards: a reader beside loads sees an empty map, the keys of two contents in one view, or
+//! damage where there is none.
 //!
-//! Two contents take turns, with and without a reset, on real threads. Every value says which content it is of.
+//! Two contents take turns, with and without a reset, on real threads. Every value says which
+//! content it is of.
 
 mod support;
 
@@ -114,7 +116,8 @@ fn reads_beside_loads_of_a_btree() {
     reads_beside_loads(Kind::BTree);
 }
 
-/// Found: the end of a load held the writer's lock from beginning to end, and a vote or a scan's end waited for seconds.
+/// Found: the end of a load held the writer's lock from beginning to end, and a vote or a scan's
+/// end waited for seconds.
 #[test]
 fn others_go_on_while_a_load_ends() {
     const MANY: u64 = 200_000;

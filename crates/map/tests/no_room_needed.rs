@@ -1,8 +1,9 @@
-//! Hazard: `forget` or `rollback` runs out of room half-way in a full region, because a snapshot holds what it replaces.
+//! Hazard: `forget` or `rollback` runs out of room half-way in a full region, because a snapshot
+//! holds what it replaces.
 //!
-//! Forgetting once changed the index, and ended in `Full` with a mark for readers that was above what it had forgotten.
-//! Rolling back once ended in `Full`, so that a follower could not truncate its log. Neither may happen: forgetting needs no
-//! room, and room for rolling back is kept.
+//! Forgetting once changed the index, and ended in `Full` with a mark for readers that was above
+//! what it had forgotten. Rolling back once ended in `Full`, so that a follower could not truncate
+//! its log. Neither may happen: forgetting needs no room, and room for rolling back is kept.
 
 use perdura_map::{BTree, Config, Error, ErrorKind, KeyChange, Layout, List, OrderedMap, Ts};
 use perdura_pmem::{Medium, SimMedium};
@@ -93,7 +94,8 @@ fn what_is_forgotten_is_forgotten_whole(bytes: u64, create: &Create) {
     check(&*map, &model);
 }
 
-/// Fills a region with changes that are not applied, deletions at last, and takes them back under a snapshot.
+/// Fills a region with changes that are not applied, deletions at last, and takes them back under a
+/// snapshot.
 fn what_is_not_applied_can_be_taken_back(bytes: u64, create: &Create) {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
     let layout = Layout { bytes, page_bytes: 256, branching: 4 };
@@ -197,7 +199,8 @@ fn the_room_kept_is_for_every_level() {
     map.confirm().expect("confirmed");
     let before = map.space().reserved;
     (0..CHANGES).for_each(|number| map.set(2, &key(number), b"later").expect("there is room"));
-    // An inner node has 8 bytes of checksum, 8 of header and 24 for each entry, in whole cache lines: 2 to a page.
+    // An inner node has 8 bytes of checksum, 8 of header and 24 for each entry, in whole cache
+    // lines: 2 to a page.
     let kept = map.space().reserved - before;
     assert!(kept >= CHANGES * 8 * 128, "{kept} bytes are kept for {CHANGES} changes of paths of 8 nodes");
     map.rollback(2).expect("room is kept");

@@ -59,7 +59,8 @@ fn a_map_stops_before_its_numbers_are_used_up() {
     }
 }
 
-/// Takes the error's remedy: the map goes on in a new file. Found: a snapshot was refused with that very error.
+/// Takes the error's remedy: the map goes on in a new file. Found: a snapshot was refused with that
+/// very error.
 fn take_the_remedy(map: &dyn OrderedMap, changes: u64) {
     let kind = map.kind();
     let last = map.timestamps().last;
@@ -83,7 +84,8 @@ fn take_the_remedy(map: &dyn OrderedMap, changes: u64) {
     assert_eq!(value(&*place.open("copy"), b"key", NEWEST), Some((last + 99).to_be_bytes().to_vec()), "{kind}");
 }
 
-/// Hazard: what may still be done when changes are refused uses up the numbers that are left, and the file is lost.
+/// Hazard: what may still be done when changes are refused uses up the numbers that are left, and
+/// the file is lost.
 #[test]
 fn what_is_left_of_the_numbers_is_kept() {
     for kind in KINDS {

@@ -1,6 +1,7 @@
 //! Seeded sequences of all operations against a model, with restarts and power failures among them.
 //!
-//! A failure names its seed and the shortest failing sequence found. `PERDURA_SEED` runs a single seed.
+//! A failure names its seed and the shortest failing sequence found. `PERDURA_SEED` runs a single
+//! seed.
 
 mod support;
 
@@ -18,7 +19,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use run::{Setting, run};
 use support::{layout, seeds};
 
-/// Layout and batch by seed: the smallest pages and nodes, a region that is soon full, the defaults.
+/// Layout and batch by seed: the smallest pages and nodes, a region that is soon full, the
+/// defaults.
 fn setting(kind: Kind, seed: u64) -> Setting {
     let layouts = [
         Layout { bytes: 1 << 20, page_bytes: 256, branching: 4 },

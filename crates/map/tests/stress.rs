@@ -1,6 +1,6 @@
-//! Hazard: a page is reused under a reader. A writer, readers, a stream of snapshots and the background thread run on
-//! real threads, in a region so small that pages are reused all the time. Values carry their key, their timestamp and a
-//! checksum. Tests (I8).
+//! Hazard: a page is reused under a reader. A writer, readers, a stream of snapshots and the
+//! background thread run on real threads, in a region so small that pages are reused all the time.
+//! Values carry their key, their timestamp and a checksum. Tests (I8).
 
 mod support;
 
@@ -62,7 +62,8 @@ fn write(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> Truth {
     truth
 }
 
-/// Applies up to a timestamp, and forgets as far as room allows: readers may hold the pages that the rest needs.
+/// Applies up to a timestamp, and forgets as far as room allows: readers may hold the pages that
+/// the rest needs.
 fn forget(map: &dyn OrderedMap, up_to: Ts) {
     let up_to = up_to.min(map.timestamps().last);
     map.apply(up_to).expect("it is there");
@@ -71,7 +72,8 @@ fn forget(map: &dyn OrderedMap, up_to: Ts) {
     }
 }
 
-/// Scans at a timestamp. Each value must be whole, belong to its key, and have its entry's timestamp.
+/// Scans at a timestamp. Each value must be whole, belong to its key, and have its entry's
+/// timestamp.
 fn scan(map: &dyn OrderedMap, at: Ts) -> perdura_map::Result<Vec<Owned>> {
     let mut scan = map.prefix(b"", at)?;
     let mut found: Vec<Owned> = Vec::new();
@@ -83,8 +85,8 @@ fn scan(map: &dyn OrderedMap, at: Ts) -> perdura_map::Result<Vec<Owned>> {
     Ok(found)
 }
 
-/// Reads single keys and scans until the writer is done. Returns how often two scans of one timestamp could be
-/// compared.
+/// Reads single keys and scans until the writer is done. Returns how often two scans of one
+/// timestamp could be compared.
 fn read(map: &dyn OrderedMap, done: &AtomicBool, seed: u64) -> u64 {
     let (mut random, mut compared) = (Random::new(seed), 0);
     while !done.load(Ordering::Acquire) {
@@ -166,8 +168,8 @@ fn pages_are_used_again_under_readers() {
     }
 }
 
-/// Found: the mark of what is forgotten rose above a view that had just begun, until the writer saw it. Meanwhile reads
-/// under the view were refused.
+/// Found: the mark of what is forgotten rose above a view that had just begun, until the writer saw
+/// it. Meanwhile reads under the view were refused.
 #[test]
 fn a_view_is_readable_from_the_first_moment() {
     for kind in KINDS {
@@ -179,7 +181,8 @@ fn a_view_is_readable_from_the_first_moment() {
             let (map, done) = (&*map, &done);
             scope.spawn(move || {
                 for number in 0.. {
-                    // A view that finds many versions above its own keeps them meanwhile, until there is no room.
+                    // A view that finds many versions above its own keeps them meanwhile, until
+                    // there is no room.
                     let is_full = map.put(b"k", b"v").is_err_and(|error| error.kind() == ErrorKind::Full);
                     if is_full || number % 1000 == 0 {
                         map.collect().expect("collected");

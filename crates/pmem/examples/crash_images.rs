@@ -1,8 +1,10 @@
-//! A greeting and its length in persistent memory, and every image that a power failure may leave of it.
+//! A greeting and its length in persistent memory, and every image that a power failure may leave
+//! of it.
 //!
-//! The length says that the greeting is there, so the greeting must be durable first. The program is recorded twice, once with the
-//! fence between the two and once without. Each crash image is opened like a medium after a restart: without the fence, some show
-//! a length over bytes that never arrived.
+//! The length says that the greeting is there, so the greeting must be durable first. The program
+//! is recorded twice, once with the fence between the two and once without. Each crash image is
+//! opened like a medium after a restart: without the fence, some show a length over bytes that
+//! never arrived.
 
 use perdura_pmem::sim::{CHOICES_DEFAULT, Image, Random, Recorder, ReplayOptions, Seen, SimMedium};
 use perdura_pmem::{Medium, Region, Result};
@@ -21,7 +23,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Records the program and opens each of its crash images. How many there are, and how many break the rule.
+/// Records the program and opens each of its crash images. How many there are, and how many break
+/// the rule.
 pub fn explore(fenced: bool) -> Result<(usize, usize)> {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let region = medium.create("greeting", 4096)?;

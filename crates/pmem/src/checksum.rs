@@ -1,7 +1,8 @@
 //! CRC-32C (Castagnoli), as all structures in persistent memory are checked by.
 //!
-//! Most of them are a line or two long: there the crate's three parallel streams take longer to set up than the sum itself. So
-//! short inputs go through the processor's instruction one word after the other, and long ones to the crate.
+//! Most of them are a line or two long: there the crate's three parallel streams take longer to set
+//! up than the sum itself. So short inputs go through the processor's instruction one word after
+//! the other, and long ones to the crate.
 
 use crc32c::crc32c_append as long;
 
@@ -41,7 +42,8 @@ fn short(crc: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// The check value of the CRC catalogue, and every length around the switch, at every alignment.
+    /// The check value of the CRC catalogue, and every length around the switch, at every
+    /// alignment.
     #[test]
     fn short_and_long_inputs_have_the_same_sum() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);

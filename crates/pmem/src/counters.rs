@@ -1,7 +1,8 @@
 //! Process-wide counters of what goes to the medium.
 //!
-//! Each thread adds to a slot of its own (relaxed load and store, no locked instruction); slots are never freed,
-//! only handed from an ended thread to a new one, so a sum over all slots is the total since the process began.
+//! Each thread adds to a slot of its own (relaxed load and store, no locked instruction); slots are
+//! never freed, only handed from an ended thread to a new one, so a sum over all slots is the total
+//! since the process began.
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;

@@ -1,7 +1,9 @@
-//! The one make of errors: what the `Error` of every crate carries, and the type each crate declares over it.
+//! The one make of errors: what the `Error` of every crate carries, and the type each crate
+//! declares over it.
 //!
-//! An error is one pointer, so that a `Result` stays as small as what it returns; what it points to is built on cold paths
-//! only. Each crate adds its own kinds and, where it stands on another crate, the conversion of that crate's errors.
+//! An error is one pointer, so that a `Result` stays as small as what it returns; what it points to
+//! is built on cold paths only. Each crate adds its own kinds and, where it stands on another
+//! crate, the conversion of that crate's errors.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -23,14 +25,16 @@ pub struct Detail<K> {
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Declares a crate's `Error` over the given kind: one pointer to a [`Detail`], made and read as in every other crate.
+/// Declares a crate's `Error` over the given kind: one pointer to a [`Detail`], made and read as in
+/// every other crate.
 ///
-/// The module that invokes it can build an `Error` from a `Box<Detail<_>>`, as its conversions from the errors of lower
-/// crates do with what `pass_on` returns.
+/// The module that invokes it can build an `Error` from a `Box<Detail<_>>`, as its conversions from
+/// the errors of lower crates do with what `pass_on` returns.
 #[macro_export]
 macro_rules! error_type {
     ($kind:ident) => {
-        /// An error: its kind, a message that names the thing and the remedy, and where the fault was met.
+        /// An error: its kind, a message that names the thing and the remedy, and where the fault
+        /// was met.
         ///
         /// Displays the message, which is complete without those of the sources.
         #[derive(Clone)]
@@ -62,8 +66,8 @@ macro_rules! error_type {
                 self
             }
 
-            /// Passes the error on to a higher layer under a kind of that layer: same message and place, with this error as the
-            /// source.
+            /// Passes the error on to a higher layer under a kind of that layer: same message and
+            /// place, with this error as the source.
             #[cold]
             pub fn pass_on<K>(self, kind: K) -> Box<$crate::Detail<K>> {
                 let $crate::Detail { message, file, offset, .. } = (*self.0).clone();

@@ -1,7 +1,7 @@
 //! Errors of the medium, grouped by what the caller must do.
 //!
-//! Each names the file or directory, what was seen and the remedy. Those that the operating system caused keep its answer
-//! as their source.
+//! Each names the file or directory, what was seen and the remedy. Those that the operating system
+//! caused keep its answer as their source.
 
 use rustix::io::Errno;
 
@@ -18,15 +18,18 @@ pub enum ErrorKind {
     Exists,
     /// The device, file system or quota has no room: free some. Only the call has failed.
     Full,
-    /// The directory is not on byte-addressable persistent memory: choose one that is, or allow emulation.
+    /// The directory is not on byte-addressable persistent memory: choose one that is, or allow
+    /// emulation.
     NotDax,
     /// The platform, or this build, does not do what was asked: ask for something else.
     Unsupported,
     /// Another process, or another medium of this one, has the directory open: close it there.
     InUse,
-    /// The memory below the file is damaged: clear the bad blocks and restore the file from a backup.
+    /// The memory below the file is damaged: clear the bad blocks and restore the file from a
+    /// backup.
     Poisoned,
-    /// The process has as many memory mappings or open files as it may have: raise the limit. Only the call has failed.
+    /// The process has as many memory mappings or open files as it may have: raise the limit. Only
+    /// the call has failed.
     Exhausted,
     /// The operating system refused for another reason: remove the cause.
     Io,
@@ -106,7 +109,8 @@ impl Error {
         Error::new(ErrorKind::Exhausted, message).in_file(what)
     }
 
-    /// `action` on `what` failed for a reason that no other kind covers. For other implementations of [`crate::Medium`] too.
+    /// `action` on `what` failed for a reason that no other kind covers. For other implementations
+    /// of [`crate::Medium`] too.
     #[cold]
     pub fn io(what: &str, action: &str, source: std::io::Error) -> Error {
         let message = format!("{what}: {action} failed: {source}; check permissions and the kernel log");

@@ -2,11 +2,12 @@
 //!
 //! # Inside
 //!
-//! A [`Medium`] is a directory of regions, a [`Region`] one mapped file. [`FileMedium`] maps files through libpmem2;
-//! [`SimMedium`] keeps them in DRAM and, when asked, records every event so that [`sim`] can build each legal crash
-//! image. The crates above take locks and wait through [`sync`], which lets a seeded scheduler switch threads at
-//! each event. All stores to persistent memory go through this crate (I10): the rules (I1) to (I11) are in
-//! `docs/invariants.md`. Errors are made alike in all crates, by [`error_type!`] over [`Detail`].
+//! A [`Medium`] is a directory of regions, a [`Region`] one mapped file. [`FileMedium`] maps files
+//! through libpmem2; [`SimMedium`] keeps them in DRAM and, when asked, records every event so that
+//! [`sim`] can build each legal crash image. The crates above take locks and wait through [`sync`],
+//! which lets a seeded scheduler switch threads at each event. All stores to persistent memory go
+//! through this crate (I10): the rules (I1) to (I11) are in `docs/invariants.md`. Errors are made
+//! alike in all crates, by [`error_type!`] over [`Detail`].
 
 pub mod ahead;
 pub mod checksum;

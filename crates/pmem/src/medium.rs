@@ -1,7 +1,8 @@
 //! A medium: one directory of regions, and what is known about the memory below it.
 //!
-//! Two implementations pass one conformance suite: [`crate::FileMedium`] (files mapped through libpmem2) and
-//! [`crate::SimMedium`] (DRAM, recordable). Names are flat, `[a-z0-9._]+`, and do not begin with a dot.
+//! Two implementations pass one conformance suite: [`crate::FileMedium`] (files mapped through
+//! libpmem2) and [`crate::SimMedium`] (DRAM, recordable). Names are flat, `[a-z0-9._]+`, and do not
+//! begin with a dot.
 
 use crate::error::{Error, Result};
 use crate::region::Region;
@@ -13,7 +14,8 @@ use std::path::PathBuf;
 pub enum Mode {
     /// Loads and stores act on persistent memory.
     Dax,
-    /// Ordinary memory or page cache treated as if it were persistent: survives a process crash, not a power loss.
+    /// Ordinary memory or page cache treated as if it were persistent: survives a process crash,
+    /// not a power loss.
     Emulated,
     /// A block device behind a page cache: only fsync makes bytes durable.
     Page,
@@ -65,7 +67,8 @@ pub struct MediumInfo {
     pub dax_attribute: bool,
     /// NUMA node of the device, where the platform tells.
     pub numa_node: Option<u32>,
-    /// Persistence domain of the device (`memory_controller`, `cpu_cache`), where the platform tells.
+    /// Persistence domain of the device (`memory_controller`, `cpu_cache`), where the platform
+    /// tells.
     pub persistence_domain: Option<String>,
     /// Times the device lost power without saving its buffers, where the platform tells.
     pub unsafe_shutdown_count: Option<u64>,
@@ -100,22 +103,25 @@ impl fmt::Display for MediumInfo {
 
 /// A directory of regions (one pool).
 ///
-/// A file operation survives a crash only once it is synced: [`Region::sync`] makes a file's size and blocks durable,
-/// [`Medium::sync_dir`] its name.
+/// A file operation survives a crash only once it is synced: [`Region::sync`] makes a file's size
+/// and blocks durable, [`Medium::sync_dir`] its name.
 pub trait Medium: Send + Sync + 'static {
-    /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2 MiB on real media.
+    /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2
+    /// MiB on real media.
     ///
-    /// Not durable until [`Region::sync`] and [`Medium::sync_dir`]. Errors: `Exists`, `Full` (no file is left
-    /// behind), `Io`.
+    /// Not durable until [`Region::sync`] and [`Medium::sync_dir`]. Errors: `Exists`, `Full` (no
+    /// file is left behind), `Io`.
     fn create(&self, name: &str, len: u64) -> Result<Region>;
 
     /// Maps a whole file, which may be empty. Errors: `NotFound`, `Poisoned`, `Io`.
     fn open(&self, name: &str) -> Result<Region>;
 
-    /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error: `NotFound`.
+    /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error:
+    /// `NotFound`.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Renames a file, replacing `to` if it exists; durable after [`Medium::sync_dir`]. Error: `NotFound`.
+    /// Renames a file, replacing `to` if it exists; durable after [`Medium::sync_dir`]. Error:
+    /// `NotFound`.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Names and lengths (bytes) of all files, sorted by name.

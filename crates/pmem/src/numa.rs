@@ -1,7 +1,7 @@
 //! NUMA: which node memory belongs to, and pinning of threads to a node.
 //!
-//! The answers come from sysfs. It knows nothing of memory that is not a device of its own (tmpfs): the node is
-//! unknown then.
+//! The answers come from sysfs. It knows nothing of memory that is not a device of its own (tmpfs):
+//! the node is unknown then.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs::Metadata;
@@ -23,7 +23,8 @@ impl Device {
         std::fs::canonicalize(link).map(|path| Device::at(&path)).unwrap_or_default()
     }
 
-    /// The innermost directory at or above `path` that has a persistence domain is the NVDIMM region.
+    /// The innermost directory at or above `path` that has a persistence domain is the NVDIMM
+    /// region.
     fn at(path: &Path) -> Device {
         let region = path.ancestors().find(|directory| directory.join("persistence_domain").is_file());
         let Some(region) = region else { return Device::default() };
@@ -54,8 +55,8 @@ fn parse_cpu_list(list: &str) -> Vec<usize> {
     list.split(',').filter_map(part).flatten().collect()
 }
 
-/// Pins the calling thread to those of `node`'s processors that it may use. False if the node is unknown or none of
-/// its processors is allowed.
+/// Pins the calling thread to those of `node`'s processors that it may use. False if the node is
+/// unknown or none of its processors is allowed.
 pub fn pin_to_node(node: u32) -> bool {
     let Ok(allowed) = sched_getaffinity(None) else { return false };
     let mut wanted = CpuSet::new();

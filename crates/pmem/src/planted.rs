@@ -1,10 +1,12 @@
 //! Errors of reasoning, planted to test the tests.
 //!
-//! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint, replay past a gap. Each such
-//! error is a line beside the code it breaks, `if planted(N) { .. }`, and a number in the explorer's list. They exist only with the
-//! feature `planted`, which the explorer alone turns on; without it [`planted`] is the constant `false`.
+//! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
+//! replay past a gap. Each such error is a line beside the code it breaks, `if planted(N) { .. }`,
+//! and a number in the explorer's list. They exist only with the feature `planted`, which the
+//! explorer alone turns on; without it [`planted`] is the constant `false`.
 //!
-//! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so several can be tried at once.
+//! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
+//! several can be tried at once.
 
 /// The body of a thread that the seeded scheduler starts.
 type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
@@ -42,8 +44,8 @@ mod switched {
         static PLANTING: RefCell<Option<Arc<Planting>>> = const { RefCell::new(None) };
     }
 
-    /// Whether the error of that number is planted in this thread now. The seeded scheduler may stall the thread here, so that
-    /// others get to rely on what they wrongly may.
+    /// Whether the error of that number is planted in this thread now. The seeded scheduler may
+    /// stall the thread here, so that others get to rely on what they wrongly may.
     #[inline]
     #[track_caller]
     pub fn planted(number: u32) -> bool {
@@ -72,7 +74,8 @@ mod switched {
             Arc::new(Planting { number, reached: AtomicBool::new(false) })
         }
 
-        /// Plants the error in the calling thread, instead of the one planted there before, until the result is dropped.
+        /// Plants the error in the calling thread, instead of the one planted there before, until
+        /// the result is dropped.
         pub fn plant(self: &Arc<Planting>) -> InForce {
             NUMBER.set(self.number);
             let before = PLANTING.replace(Some(self.clone()));
@@ -116,7 +119,8 @@ mod switched {
         use super::*;
         use crate::sim::Scheduler;
 
-        /// Two workers look for two errors at once: neither sees the other's, and the simulated threads of a worker have its own.
+        /// Two workers look for two errors at once: neither sees the other's, and the simulated
+        /// threads of a worker have its own.
         #[test]
         fn an_error_is_in_its_threads_only() {
             let errors = [Planting::new(1), Planting::new(2)];

@@ -1,9 +1,10 @@
 //! The pre-fault service: maps pages ahead of the writers, so that first stores do not fault.
 //!
-//! Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with `MADV_POPULATE_WRITE`, urgent
-//! regions first. Where the kernel lacks that, pages are read, which saves a part of the fault. A thread works on the
-//! NUMA node of the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported with
-//! file and offset, and the rest of its region is left alone; the queue goes on.
+//! Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
+//! `MADV_POPULATE_WRITE`, urgent regions first. Where the kernel lacks that, pages are read, which
+//! saves a part of the fault. A thread works on the NUMA node of the region's memory, where known.
+//! A chunk that cannot be populated (damaged memory) is reported with file and offset, and the rest
+//! of its region is left alone; the queue goes on.
 
 use crate::error::{Error, ErrorKind};
 use crate::numa::pin_to_node;
@@ -69,8 +70,9 @@ impl State {
 }
 
 impl Prefault {
-    /// Starts the service with up to `threads` threads (at least 1; fewer if the system refuses some), at work only
-    /// while enabled. `numa_node` is where they work on regions that do not know their node.
+    /// Starts the service with up to `threads` threads (at least 1; fewer if the system refuses
+    /// some), at work only while enabled. `numa_node` is where they work on regions that do not
+    /// know their node.
     pub fn start(threads: usize, enabled: bool, numa_node: Option<u32>) -> Prefault {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { high: VecDeque::new(), low: VecDeque::new(), enabled, stopped: false }),
@@ -137,7 +139,8 @@ impl Drop for Prefault {
         self.shared.state.lock().stopped = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic there was in an error handler; it has been printed, and nothing depends on the thread.
+            // A panic there was in an error handler; it has been printed, and nothing depends on
+            // the thread.
             let _ = thread.join();
         }
     }

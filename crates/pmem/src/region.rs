@@ -1,13 +1,14 @@
 //! One mapped file, and the only door through which persistent memory is stored to (I10).
 //!
-//! Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked against `len`
-//! (out of bounds panics: offsets read from the medium are checked by the caller first). The functions that
-//! flush, drain and copy are chosen when the file is mapped. A simulated region whose events are recorded takes a
-//! cold path behind one branch that is never taken otherwise.
+//! Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked
+//! against `len` (out of bounds panics: offsets read from the medium are checked by the caller
+//! first). The functions that flush, drain and copy are chosen when the file is mapped. A simulated
+//! region whose events are recorded takes a cold path behind one branch that is never taken
+//! otherwise.
 //!
-//! Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are not: threads that
-//! share them order their accesses, or verify what they have read (by checksum), as readers of a damaged medium must
-//! anyway.
+//! Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are
+//! not: threads that share them order their accesses, or verify what they have read (by checksum),
+//! as readers of a damaged medium must anyway.
 
 use crate::ahead::prefetch;
 use crate::counters;
@@ -53,8 +54,8 @@ pub struct Region {
     mapping: Arc<Mapping>,
 }
 
-// SAFETY: the pointer names memory owned by `mapping`, which is Send and Sync; shared access is by atomics or, for
-// plain bytes, ordered by the callers as the type's documentation says.
+// SAFETY: the pointer names memory owned by `mapping`, which is Send and Sync; shared access is by
+// atomics or, for plain bytes, ordered by the callers as the type's documentation says.
 unsafe impl Send for Region {}
 // SAFETY: as for Send.
 unsafe impl Sync for Region {}
@@ -63,7 +64,8 @@ impl Region {
     /// A region over `len` bytes at `base`.
     ///
     /// # Safety
-    /// `base` is aligned to 64 bytes, and `len` bytes there stay mapped, readable and writable while `mapping` lives.
+    /// `base` is aligned to 64 bytes, and `len` bytes there stay mapped, readable and writable
+    /// while `mapping` lives.
     pub(crate) unsafe fn new(base: *mut u8, len: u64, mapping: Mapping) -> Region {
         Region { base, len, hooked: mapping.hook.is_some(), mapping: Arc::new(mapping) }
     }
@@ -90,8 +92,8 @@ impl Region {
         self.mapping.numa_node
     }
 
-    /// Address of the first byte. Reading through it owes what [`Region::slice`] asks for, and that a clone of the
-    /// region lives; nothing may be stored through it (I10).
+    /// Address of the first byte. Reading through it owes what [`Region::slice`] asks for, and that
+    /// a clone of the region lives; nothing may be stored through it (I10).
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.base
@@ -111,8 +113,8 @@ impl Region {
         if !offset.is_multiple_of(WORD_BYTES) {
             self.misaligned(offset);
         }
-        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
-        // shared are only accessed through this atomic.
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and
+        // words that are shared are only accessed through this atomic.
         unsafe { AtomicU64::from_ptr(self.at(offset, WORD_BYTES).cast()) }
     }
 
@@ -134,28 +136,30 @@ impl Region {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// Loads the `count` aligned words from `offset` on, each as [`Region::load`] does. Panics out of bounds or misaligned.
+    /// Loads the `count` aligned words from `offset` on, each as [`Region::load`] does. Panics out
+    /// of bounds or misaligned.
     #[inline]
     pub fn words(&self, offset: u64, count: usize) -> impl ExactSizeIterator<Item = u64> + '_ {
         if !offset.is_multiple_of(WORD_BYTES) {
             self.misaligned(offset);
         }
         let first = self.at(offset, count as u64 * WORD_BYTES).cast::<AtomicU64>();
-        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
-        // shared are only accessed through these atomics.
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and
+        // words that are shared are only accessed through these atomics.
         let words = unsafe { std::slice::from_raw_parts(first, count) };
         words.iter().map(|word| word.load(Ordering::Acquire))
     }
 
-    /// The two aligned words from `offset` on, each loaded as [`Region::load`] does; `None` out of bounds or misaligned.
+    /// The two aligned words from `offset` on, each loaded as [`Region::load`] does; `None` out of
+    /// bounds or misaligned.
     #[inline(always)]
     pub fn load_pair(&self, offset: u64) -> Option<[u64; 2]> {
         let is_within = self.len >= 2 * WORD_BYTES && offset <= self.len - 2 * WORD_BYTES;
         if !is_within || !offset.is_multiple_of(WORD_BYTES) {
             return None;
         }
-        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and words that are
-        // shared are only accessed through these atomics.
+        // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and
+        // words that are shared are only accessed through these atomics.
         let pair = unsafe { &*self.base.add(offset as usize).cast::<[AtomicU64; 2]>() };
         Some(pair.each_ref().map(|word| word.load(Ordering::Acquire)))
     }
@@ -168,8 +172,8 @@ impl Region {
         }
     }
 
-    /// Copies bytes out. If another thread stores to them meanwhile, the copy may mix old and new bytes; the caller
-    /// must detect that. Panics out of bounds.
+    /// Copies bytes out. If another thread stores to them meanwhile, the copy may mix old and new
+    /// bytes; the caller must detect that. Panics out of bounds.
     #[inline]
     pub fn read(&self, offset: u64, target: &mut [u8]) {
         let source = self.at(offset, target.len() as u64);
@@ -180,8 +184,9 @@ impl Region {
     /// Borrows the bytes where they lie. Panics out of bounds.
     ///
     /// # Safety
-    /// While the slice lives, no thread stores to these bytes, neither through this region or a clone of it
-    /// nor through another mapping of the file. Stores to other bytes are allowed, even within the same cache line.
+    /// While the slice lives, no thread stores to these bytes, neither through this region or a
+    /// clone of it nor through another mapping of the file. Stores to other bytes are allowed, even
+    /// within the same cache line.
     #[inline]
     pub unsafe fn slice(&self, offset: u64, len: u64) -> &[u8] {
         // SAFETY: in bounds by at(); not stored to by the caller's promise.
@@ -200,8 +205,8 @@ impl Region {
         word.store(value, Ordering::Release);
     }
 
-    /// Replaces the aligned word at `offset` if it is `current` (AcqRel, cached); the word found otherwise.
-    /// Panics out of bounds or misaligned.
+    /// Replaces the aligned word at `offset` if it is `current` (AcqRel, cached); the word found
+    /// otherwise. Panics out of bounds or misaligned.
     #[inline]
     #[track_caller]
     pub fn compare_exchange(&self, offset: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
@@ -213,21 +218,25 @@ impl Region {
         word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Copies bytes in through the cache, at any alignment. Not atomic; durable once flushed and fenced.
+    /// Copies bytes in through the cache, at any alignment. Not atomic; durable once flushed and
+    /// fenced.
     #[inline]
     #[track_caller]
     pub fn write(&self, offset: u64, source: &[u8]) {
         let target = self.at(offset, source.len() as u64);
         counters::written(source.len() as u64);
         if self.hooked {
-            // SAFETY: the target range is in bounds, and hooked regions are padded to whole words and hooked throughout.
+            // SAFETY: the target range is in bounds, and hooked regions are padded to whole words
+            // and hooked throughout.
             return unsafe { self.hook().write(target, offset, source, false, Location::caller()) };
         }
-        // SAFETY: the target range is in bounds, and source, being a shared slice, is not part of what is written.
+        // SAFETY: the target range is in bounds, and source, being a shared slice, is not part of
+        // what is written.
         unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) }
     }
 
-    /// Copies bytes in past the cache, at any alignment; durable after this thread's next [`Region::fence`].
+    /// Copies bytes in past the cache, at any alignment; durable after this thread's next
+    /// [`Region::fence`].
     #[inline]
     #[track_caller]
     pub fn write_nt(&self, offset: u64, source: &[u8]) {
@@ -262,7 +271,8 @@ impl Region {
         self.flush_from(offset, len, Location::caller());
     }
 
-    /// Waits until all this thread has flushed and copied non-temporally, on any region of the medium, is durable.
+    /// Waits until all this thread has flushed and copied non-temporally, on any region of the
+    /// medium, is durable.
     #[inline]
     #[track_caller]
     pub fn fence(&self) {
@@ -277,8 +287,8 @@ impl Region {
         self.fence_from(Location::caller());
     }
 
-    /// Makes durable what an earlier process may have stored here and not flushed before it died. This process reads
-    /// it as if it were on the medium, but it may be in the cache only.
+    /// Makes durable what an earlier process may have stored here and not flushed before it died.
+    /// This process reads it as if it were on the medium, but it may be in the cache only.
     #[track_caller]
     pub fn reclaim(&self, offset: u64, len: u64) {
         self.reclaim_all([(offset, len)]);
@@ -323,14 +333,16 @@ impl Region {
         unsafe { (self.mapping.functions.drain)() }
     }
 
-    /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the platform can, for
-    /// the few bytes (superblocks) that should survive even a failure to save those. Error: `Io`.
+    /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the
+    /// platform can, for the few bytes (superblocks) that should survive even a failure to save
+    /// those. Error: `Io`.
     pub fn deep_flush(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.deep_flush(offset, len)
     }
 
-    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error: `Io`.
+    /// Makes the file's size and blocks durable (its name: [`crate::Medium::sync_dir`]). Error:
+    /// `Io`.
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.mapping.backing.sync()?;
@@ -347,8 +359,9 @@ impl Region {
         self.mapping.backing.populate(offset, len)
     }
 
-    /// Gives back the blocks of a file that was removed, while it is still mapped. From then on its bytes read as zero, or
-    /// as before where the file system cannot do it; nobody may store to it any more.
+    /// Gives back the blocks of a file that was removed, while it is still mapped. From then on its
+    /// bytes read as zero, or as before where the file system cannot do it; nobody may store to it
+    /// any more.
     pub fn release(&self) {
         self.mapping.backing.release();
     }

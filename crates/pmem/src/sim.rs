@@ -1,11 +1,13 @@
 //! The simulated medium, and the tools that test power loss on it.
 //!
-//! [`SimMedium`] is a medium like any other. [`Recorder::attach`] records its events in a [`Trace`]; replaying that
-//! ([`Trace::replay`]) stops at each [`Point`] at which the power may fail and makes the images a failure then may
-//! leave ([`Point::for_each_image`]), or what a killed process leaves to the next ([`Point::kill`],
-//! [`Recorder::resume`]). Each [`Image`] is opened as a medium of its own ([`SimMedium::from_image`]), which may be
-//! recorded in turn. [`Scheduler`] runs several threads in an interleaving that a seed decides. Call sites can be muted
-//! ([`ReplayOptions::muted`]) to test the tests, and [`Trace::lint`] finds lines left open and needless flushes.
+//! [`SimMedium`] is a medium like any other. [`Recorder::attach`] records its events in a
+//! [`Trace`]; replaying that ([`Trace::replay`]) stops at each [`Point`] at which the power may
+//! fail and makes the images a failure then may leave ([`Point::for_each_image`]), or what a killed
+//! process leaves to the next ([`Point::kill`], [`Recorder::resume`]). Each [`Image`] is opened as
+//! a medium of its own ([`SimMedium::from_image`]), which may be recorded in turn. [`Scheduler`]
+//! runs several threads in an interleaving that a seed decides. Call sites can be muted
+//! ([`ReplayOptions::muted`]) to test the tests, and [`Trace::lint`] finds lines left open and
+//! needless flushes.
 
 mod before;
 mod event;

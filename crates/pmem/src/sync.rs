@@ -1,9 +1,9 @@
 //! Locks and waits of the whole engine: parking_lot's, except on threads of a simulation.
 //!
 //! In normal running each call is parking_lot's after one load and a branch. On a thread run by
-//! [`crate::sim::Scheduler`] nothing blocks in the operating system: contention and waits hand the scheduler's token
-//! to another thread, so that a seed decides every interleaving. Locks do not poison: a thread that panics while it
-//! holds one leaves the data as it is.
+//! [`crate::sim::Scheduler`] nothing blocks in the operating system: contention and waits hand the
+//! scheduler's token to another thread, so that a seed decides every interleaving. Locks do not
+//! poison: a thread that panics while it holds one leaves the data as it is.
 
 mod agent;
 mod condvar;

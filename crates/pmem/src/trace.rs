@@ -1,8 +1,9 @@
 //! Content of a recording: events, labels and marks.
 //!
-//! A [`Tap`] receives every event of a simulated medium with its call site, in the order in which the effects happen.
-//! Code above labels stretches ([`span`]) and tests mark what an oracle must know ([`mark`], [`ack`]); both cost one
-//! load and a branch unless the calling thread is attached to a tap.
+//! A [`Tap`] receives every event of a simulated medium with its call site, in the order in which
+//! the effects happen. Code above labels stretches ([`span`]) and tests mark what an oracle must
+//! know ([`mark`], [`ack`]); both cost one load and a branch unless the calling thread is attached
+//! to a tap.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -99,7 +100,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<dyn Tap>>> = const { RefCell::new(None) };
 }
 
-/// While it lives, labels and marks of this thread go to the tap. Not Send: it ends on the thread it began on.
+/// While it lives, labels and marks of this thread go to the tap. Not Send: it ends on the thread
+/// it began on.
 pub struct Attached {
     before: Option<Arc<dyn Tap>>,
     here: std::marker::PhantomData<*const ()>,
@@ -128,8 +130,9 @@ impl Drop for Attached {
     }
 }
 
-/// Label of stretches whose stores need not be durable when a thread acknowledges, and which may flush lines that others have
-/// flushed meanwhile for other words in them: the lint asks for no flush of such stores, and finds none of such flushes redundant.
+/// Label of stretches whose stores need not be durable when a thread acknowledges, and which may
+/// flush lines that others have flushed meanwhile for other words in them: the lint asks for no
+/// flush of such stores, and finds none of such flushes redundant.
 pub const TRANSIENT: &str = "transient";
 
 /// A labelled stretch of a thread's work, until dropped.
@@ -162,8 +165,8 @@ impl Drop for Span {
     }
 }
 
-/// Says that the process that ran until now is dead, though its successor runs in the same recording. What it stored past the cache
-/// is on the medium; what it left in the cache is not.
+/// Says that the process that ran until now is dead, though its successor runs in the same
+/// recording. What it stored past the cache is on the medium; what it left in the cache is not.
 #[track_caller]
 pub fn ended() {
     if let Some(tap) = current() {
@@ -180,7 +183,8 @@ pub fn mark(payload: u64) {
     }
 }
 
-/// Tells the oracle that something was acknowledged, and the lint that this thread should have left nothing unfenced.
+/// Tells the oracle that something was acknowledged, and the lint that this thread should have left
+/// nothing unfenced.
 #[inline]
 #[track_caller]
 pub fn ack(payload: u64) {

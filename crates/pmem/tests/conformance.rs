@@ -181,7 +181,8 @@ fn a_simulated_device_is_full_until_files_are_released() {
     assert_eq!(medium.free_bytes(), Some(8 << 10), "its room is counted once");
 }
 
-/// Opening finds out about the memory by a trial file; none of it may stay, and no region may change.
+/// Opening finds out about the memory by a trial file; none of it may stay, and no region may
+/// change.
 #[test]
 fn opening_again_leaves_the_pool_as_it_was() {
     let directory = tempfile::tempdir().expect("a temporary directory");

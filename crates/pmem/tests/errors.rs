@@ -1,5 +1,5 @@
-//! Hazard: an error that does not say what to do, to which file, or why. Each tells its kind, file and offset, and keeps what the
-//! operating system said as its source.
+//! Hazard: an error that does not say what to do, to which file, or why. Each tells its kind, file
+//! and offset, and keeps what the operating system said as its source.
 
 use perdura_pmem::{Error, ErrorKind, FileMedium, Medium, Options, SimMedium};
 use std::error::Error as _;
@@ -44,7 +44,8 @@ fn a_failed_sync_keeps_its_cause() {
     assert_eq!(answer(&error), Some(io::ErrorKind::Other));
 }
 
-/// A layer above passes an error on under its own kind; nothing that the user needs may get lost on the way.
+/// A layer above passes an error on under its own kind; nothing that the user needs may get lost on
+/// the way.
 #[test]
 fn an_error_passed_on_keeps_message_and_place_and_becomes_the_source() {
     let error = Error::new(ErrorKind::Poisoned, "bad block").in_file("t.1").at(4096);

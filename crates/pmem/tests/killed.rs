@@ -1,5 +1,5 @@
-//! A process is killed, the next one goes on with what it sees, and then the power fails: what the first one never flushed may be
-//! gone although the second one saw it. Tests (I2).
+//! A process is killed, the next one goes on with what it sees, and then the power fails: what the
+//! first one never flushed may be gone although the second one saw it. Tests (I2).
 
 use perdura_pmem::sim::{Image, Killed, Point, Random, Recorder, ReplayOptions, Seen, Trace};
 use perdura_pmem::{Medium, SimMedium};
@@ -28,8 +28,8 @@ fn words(trace: &Trace, count: u64) -> BTreeSet<Vec<u64>> {
     at_end(trace, |point| point.images(&mut Random::new(1), &mut Seen::default(), 200).into_iter().map(first).collect())
 }
 
-/// A process that made "data" durable with a 1 in word 0, then stored 2 there and 5 in the next line, past the cache 7 in the line
-/// after it, and was killed.
+/// A process that made "data" durable with a 1 in word 0, then stored 2 there and 5 in the next
+/// line, past the cache 7 in the line after it, and was killed.
 fn killed() -> Killed {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let region = medium.create("data", 4096).unwrap();
@@ -55,7 +55,8 @@ fn what_was_seen_and_not_flushed_may_be_lost() {
     assert!(words(&recorder.trace(), 17).iter().all(|words| words[16] == 7));
 }
 
-/// The next process' flush and fence cover what the killed one stored, as in hardware, where a line has no owner.
+/// The next process' flush and fence cover what the killed one stored, as in hardware, where a line
+/// has no owner.
 #[test]
 fn a_flush_or_a_reclaim_of_the_next_process_makes_it_durable() {
     for reclaims in [false, true] {
@@ -74,7 +75,8 @@ fn a_flush_or_a_reclaim_of_the_next_process_makes_it_durable() {
     }
 }
 
-/// Of one line the killed process' stores come before the next one's: none of these is there without those.
+/// Of one line the killed process' stores come before the next one's: none of these is there
+/// without those.
 #[test]
 fn inherited_stores_precede_new_ones_of_their_line() {
     let (medium, recorder) = Recorder::resume(killed());
@@ -84,7 +86,8 @@ fn inherited_stores_precede_new_ones_of_their_line() {
     assert_eq!(seen, BTreeSet::from([vec![1, 0], vec![2, 0], vec![2, 9]]));
 }
 
-/// Files made and not synced are there for the next process, and may be gone or cut off after a loss of power.
+/// Files made and not synced are there for the next process, and may be gone or cut off after a
+/// loss of power.
 #[test]
 fn unsynced_files_are_inherited_unsynced() {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
@@ -115,7 +118,8 @@ fn a_second_kill_hands_on_what_the_first_left() {
     assert_eq!(words(&recorder.trace(), 1), BTreeSet::from([vec![1], vec![2], vec![3]]));
 }
 
-/// A recording that goes on past the end of a process: its flushes are nobody's any more, its stores past the cache are drained.
+/// A recording that goes on past the end of a process: its flushes are nobody's any more, its
+/// stores past the cache are drained.
 #[test]
 fn a_process_that_ends_within_a_recording_leaves_its_cached_stores_open() {
     let (medium, recorder) = Recorder::attach(SimMedium::new());

@@ -1,8 +1,9 @@
-//! Crash images must be legal, and every legal one must be possible: checked against the rules themselves.
+//! Crash images must be legal, and every legal one must be possible: checked against the rules
+//! themselves.
 //!
-//! The hazard: an image that no power loss can leave accuses sound code, and a missing one lets a torn structure
-//! pass. The reference below keeps every store for ever and tries all choices; the replay, which forgets what is settled
-//! or overtaken, must yield exactly the same set. Tests (I2).
+//! The hazard: an image that no power loss can leave accuses sound code, and a missing one lets a
+//! torn structure pass. The reference below keeps every store for ever and tries all choices; the
+//! replay, which forgets what is settled or overtaken, must yield exactly the same set. Tests (I2).
 
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, EventKind, Image, Point, PointKind, Random, Recorder, ReplayOptions, Seen, SimMedium, Trace,
@@ -75,7 +76,8 @@ struct Store {
     settled: bool,
 }
 
-/// Every legal content of the two lines just before event `end`, by trying all choices of all stores made so far.
+/// Every legal content of the two lines just before event `end`, by trying all choices of all
+/// stores made so far.
 fn reference(trace: &Trace, end: usize) -> BTreeSet<[u64; 16]> {
     let mut stores: Vec<Store> = Vec::new();
     let mut flushes: BTreeMap<u16, Vec<(usize, usize)>> = BTreeMap::new();
@@ -109,7 +111,8 @@ fn reference(trace: &Trace, end: usize) -> BTreeSet<[u64; 16]> {
     combine(&line_contents(&stores, 0), &line_contents(&stores, 1))
 }
 
-/// All legal contents of a line: any prefix of the cached stores that holds the settled ones, any subset of the others.
+/// All legal contents of a line: any prefix of the cached stores that holds the settled ones, any
+/// subset of the others.
 fn line_contents(stores: &[Store], line: usize) -> BTreeSet<[u64; 8]> {
     let cached: Vec<&Store> = stores.iter().filter(|store| store.line == line && !store.nt).collect();
     let streamed: Vec<&Store> = stores.iter().filter(|store| store.line == line && store.nt).collect();
@@ -163,7 +166,8 @@ fn images_are_exactly_the_legal_ones() {
             }
             let legal = reference(&trace, point.index);
             let mut made = BTreeSet::new();
-            // Of the largest sets only legality is checked: their rarest members would take too many tries.
+            // Of the largest sets only legality is checked: their rarest members would take too
+            // many tries.
             let rounds = if legal.len() <= 100 { 4000 } else { 20 };
             for round in 0..rounds {
                 made.extend(images(point, seed << 32 | round, 100).iter().map(words));
@@ -283,7 +287,8 @@ fn removals_and_renames_survive_only_after_the_directory_sync() {
     assert_eq!(renamed, BTreeSet::from([before, listing(&[("name", 64)])]));
 }
 
-/// A file that is made anew under a removed file's name: the old one, none, or the new one, but never a mixture.
+/// A file that is made anew under a removed file's name: the old one, none, or the new one, but
+/// never a mixture.
 #[test]
 fn a_name_used_again_leads_to_one_file_or_the_other() {
     let lists = outcomes(|medium| {

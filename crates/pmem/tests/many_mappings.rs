@@ -1,5 +1,6 @@
-//! Hazard: a process that has mapped thousands of files, one after the other, must be able to map more. libpmem2 1.12
-//! keeps a thread key for every mapping it is told of, and aborts when a process has none left (there are 1024).
+//! Hazard: a process that has mapped thousands of files, one after the other, must be able to map
+//! more. libpmem2 1.12 keeps a thread key for every mapping it is told of, and aborts when a
+//! process has none left (there are 1024).
 
 use perdura_pmem::{FileMedium, Medium, Options};
 

@@ -1,5 +1,5 @@
-//! The recorder and what is built on it: marks, labels, mutations, the lint, and recordings of recoveries.
-//! Tests (I10).
+//! The recorder and what is built on it: marks, labels, mutations, the lint, and recordings of
+//! recoveries. Tests (I10).
 
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, CallSite, Image, Random, Recorder, ReplayOptions, Scheduler, Seen, SimMedium, SiteKind, Trace,
@@ -8,7 +8,8 @@ use perdura_pmem::{Medium, Region, trace};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Makes a number durable: a copy in two words, then a flag that says which counts. Every call below is needed.
+/// Makes a number durable: a copy in two words, then a flag that says which counts. Every call
+/// below is needed.
 fn save(region: &Region, value: u64) {
     let slot = 1 - region.load(0);
     let at = 64 + slot * 128;
@@ -112,7 +113,8 @@ fn marks_and_labels_are_known_at_each_point() {
     assert_eq!(points, expected);
 }
 
-/// The same bytes after an acknowledgement are another case than before it: only then must they hold the number.
+/// The same bytes after an acknowledgement are another case than before it: only then must they
+/// hold the number.
 #[test]
 fn an_image_counts_again_after_a_mark() {
     let (medium, recorder) = Recorder::attach(fresh());
@@ -131,7 +133,8 @@ fn an_image_counts_again_after_a_mark() {
     assert_eq!((seen.images(), seen.cases()), (1, 2));
 }
 
-/// A crash inside recovery: an image is recovered under a recorder, and its images are recovered again.
+/// A crash inside recovery: an image is recovered under a recorder, and its images are recovered
+/// again.
 #[test]
 fn recoveries_can_be_recorded_in_turn() {
     let trace = recording();
@@ -191,7 +194,8 @@ fn the_lint_leaves_other_files_and_handed_over_lines_alone() {
     trace::ack(1);
     region.flush(512, 8);
     std::thread::scope(|scope| {
-        // Another thread relies on the line while its flush is not fenced: it must flush and fence itself.
+        // Another thread relies on the line while its flush is not fenced: it must flush and fence
+        // itself.
         scope.spawn(|| region.persist(512, 8));
     });
     region.fence();

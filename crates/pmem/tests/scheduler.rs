@@ -1,4 +1,5 @@
-//! The scheduler and the locks under it: one thread at a time, the same for the same seed, and nothing hangs.
+//! The scheduler and the locks under it: one thread at a time, the same for the same seed, and
+//! nothing hangs.
 
 use perdura_pmem::sim::{Body, Scheduler, SimMedium};
 use perdura_pmem::sync::{Condvar, Mutex, RwLock, spin_until, yield_now};

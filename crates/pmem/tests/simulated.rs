@@ -1,4 +1,5 @@
-//! The simulated medium beyond what every medium does: recycled memory, failing syncs, images in and out, counters.
+//! The simulated medium beyond what every medium does: recycled memory, failing syncs, images in
+//! and out, counters.
 
 use perdura_pmem::sim::Image;
 use perdura_pmem::{ErrorKind, Medium, SimMedium, counters};
@@ -41,7 +42,8 @@ fn images_go_in_and_out_unchanged() {
     assert_eq!(std::fs::read(directory.path().join("b")).expect("it is there"), [1, 9, 3]);
 }
 
-/// A failed persist must be noticed by the layers above (I11); this is how their tests bring one about.
+/// A failed persist must be noticed by the layers above (I11); this is how their tests bring one
+/// about.
 #[test]
 fn syncs_fail_when_told_to() {
     let medium = SimMedium::new();

@@ -5,7 +5,8 @@ use crate::node::Node;
 use crate::tree::Tree;
 
 impl<K: Keys> Tree<K> {
-    /// Checks order, separators and heads, and counts the entries. Keeps the writer out meanwhile. `Err` names what is wrong.
+    /// Checks order, separators and heads, and counts the entries. Keeps the writer out meanwhile.
+    /// `Err` names what is wrong.
     pub fn audit(&self) -> Result<(), String> {
         let writer = self.writer();
         let mut found = 0;
@@ -17,7 +18,8 @@ impl<K: Keys> Tree<K> {
     }
 }
 
-/// Checks `node` and what is below. Its keys are at or above that of `low`, which is the smallest, and below that of `high`.
+/// Checks `node` and what is below. Its keys are at or above that of `low`, which is the smallest,
+/// and below that of `high`.
 fn audit_below<K: Keys>(
     keys: &K,
     node: &Node,
@@ -62,7 +64,8 @@ fn audit_below<K: Keys>(
     for index in 0..=shape.count {
         let low = index.checked_sub(1).map(|before| named[before]).or(low);
         let high = named.get(index).copied().or(high);
-        // SAFETY: nodes live as long as the tree, and the writer, who alone changes them, is kept out.
+        // SAFETY: nodes live as long as the tree, and the writer, who alone changes them, is kept
+        // out.
         let child = unsafe { &*node.child(index) };
         if child.shape().level + 1 != shape.level {
             return Err(format!("a child of level {} below level {}", child.shape().level, shape.level));

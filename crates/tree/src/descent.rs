@@ -4,7 +4,8 @@ use crate::keys::Keys;
 use crate::node::{Changed, Seen};
 use crate::trunk::Trunk;
 
-/// The part of the entries that lie below `key`, from 0 to 1, if the nodes of each level had equally many.
+/// The part of the entries that lie below `key`, from 0 to 1, if the nodes of each level had
+/// equally many.
 pub(crate) fn share_below<K: Keys>(trunk: &Trunk<K>, key: &[u8]) -> Result<f64, Changed> {
     let root = trunk.root();
     // SAFETY: nodes live as long as the tree.
@@ -33,7 +34,8 @@ pub(crate) struct Descent<'t> {
     place: usize,
     /// The node with the nearest separator before the leaf, which is the leaf's smallest entry.
     previous: Option<Seen<'t>>,
-    /// The node with the nearest separator behind the leaf, and its index. It is the smallest entry of the next leaf.
+    /// The node with the nearest separator behind the leaf, and its index. It is the smallest entry
+    /// of the next leaf.
     next: Option<(Seen<'t>, usize)>,
 }
 
@@ -55,7 +57,8 @@ impl<'t> Descent<'t> {
             let index = seen.count_below(&trunk.keys, key, behind)?;
             let child = seen.child(index)?;
             child.prefetch();
-            // Planted: a child that was split before it was read counts as it was when it was found.
+            // Planted: a child that was split before it was read counts as it was when it was
+            // found.
             let is_unsplit = perdura_pmem::planted(291);
             let child = child.read();
             // The child was this node's when it was found.
@@ -75,9 +78,10 @@ impl<'t> Descent<'t> {
         Ok(Descent { leaf: seen, place, previous, next })
     }
 
-    /// Fails unless at some moment the leaf had these entries and began at its separator. A separator moves up when the entry
-    /// that it names is removed: the nodes between it and the leaf stay as they are, and the search should have gone left of it.
-    /// Behind a leaf a separator may move as it likes: the search stays left of it.
+    /// Fails unless at some moment the leaf had these entries and began at its separator. A
+    /// separator moves up when the entry that it names is removed: the nodes between it and the
+    /// leaf stay as they are, and the search should have gone left of it. Behind a leaf a separator
+    /// may move as it likes: the search stays left of it.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Changed> {
         if let Some(node) = &self.previous {
@@ -86,8 +90,9 @@ impl<'t> Descent<'t> {
         self.leaf.check()
     }
 
-    /// The entry before the place. The leaf has it, unless the place is before all entries of the tree: a search that
-    /// turned right at a separator passes the leaf's smallest entry, which is the one that the separator names.
+    /// The entry before the place. The leaf has it, unless the place is before all entries of the
+    /// tree: a search that turned right at a separator passes the leaf's smallest entry, which is
+    /// the one that the separator names.
     #[inline]
     pub(crate) fn before(&self) -> Result<Option<u64>, Changed> {
         let found = self.place.checked_sub(1).map(|index| self.leaf.reference(index)).transpose()?;
@@ -108,8 +113,9 @@ impl<'t> Descent<'t> {
         Ok(Some(found))
     }
 
-    /// Whether it can be told without a look at the key of the entry behind the place that this is above all keys that begin with
-    /// `key`, which is the one of the descent; also if there is no such entry. It counts if [`Descent::behind`] then succeeds.
+    /// Whether it can be told without a look at the key of the entry behind the place that this is
+    /// above all keys that begin with `key`, which is the one of the descent; also if there is no
+    /// such entry. It counts if [`Descent::behind`] then succeeds.
     #[inline]
     pub(crate) fn ends_behind(&self, key: &[u8]) -> bool {
         match &self.next {
@@ -119,14 +125,16 @@ impl<'t> Descent<'t> {
         }
     }
 
-    /// Number of entries from this place to the one of `other`, if both are in one leaf; 0 if that comes before.
+    /// Number of entries from this place to the one of `other`, if both are in one leaf; 0 if that
+    /// comes before.
     pub(crate) fn entries_to(&self, other: &Descent<'_>) -> Result<Option<usize>, Changed> {
         self.check()?;
         other.check()?;
         Ok(self.leaf.is_same(&other.leaf).then(|| other.place.saturating_sub(self.place)))
     }
 
-    /// The smallest entry of the next leaf, if the place is behind all entries of its own and there is another.
+    /// The smallest entry of the next leaf, if the place is behind all entries of its own and there
+    /// is another.
     pub(crate) fn next_leaf(&self) -> Result<Option<u64>, Changed> {
         if self.place < self.leaf.shape.count { Ok(None) } else { self.behind() }
     }

@@ -4,13 +4,15 @@
 pub trait Keys {
     /// The bytes of the key that `reference` stands for. They never change.
     ///
-    /// A reader asks for references that it met in the tree. If another thread has removed the entry or replaced its
-    /// reference meanwhile, the key must still be readable under the old one: whoever removes or replaces keeps it for as
-    /// long as readers that began before may run. It must not panic for any reference of the tree.
+    /// A reader asks for references that it met in the tree. If another thread has removed the
+    /// entry or replaced its reference meanwhile, the key must still be readable under the old one:
+    /// whoever removes or replaces keeps it for as long as readers that began before may run. It
+    /// must not panic for any reference of the tree.
     fn key(&self, reference: u64) -> &[u8];
 }
 
-/// Eight bytes of `key` behind its first `skip`, as a number that orders as they do. What is missing counts as 0.
+/// Eight bytes of `key` behind its first `skip`, as a number that orders as they do. What is
+/// missing counts as 0.
 #[inline]
 pub(crate) fn head_of(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();

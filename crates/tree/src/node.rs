@@ -1,8 +1,9 @@
 //! A node: its version, and how it is read and changed.
 //!
-//! Readers load each word by itself and then look whether the version is still the one they began with; an odd version
-//! means that the writer is at work. Leaf and inner node share one layout of words, so that a node's memory can serve as
-//! either: heads, then references, then, in an inner node, children.
+//! Readers load each word by itself and then look whether the version is still the one they began
+//! with; an odd version means that the writer is at work. Leaf and inner node share one layout of
+//! words, so that a node's memory can serve as either: heads, then references, then, in an inner
+//! node, children.
 
 use crate::atomic::{AtomicU64, Ordering, fence, wait_until};
 use crate::keys::{Keys, head_of, top_of};
@@ -15,7 +16,8 @@ const WORDS: usize = if cfg!(loom) { 8 } else { 62 };
 pub(crate) const LEAF_ENTRIES: usize = WORDS / 2;
 /// Most entries of an inner node, which has one child more.
 pub(crate) const INNER_ENTRIES: usize = (WORDS - 1) / 3;
-/// A node with fewer entries than this part of the most is joined with a neighbour. Loom's nodes hold so few that a quarter is none.
+/// A node with fewer entries than this part of the most is joined with a neighbour. Loom's nodes
+/// hold so few that a quarter is none.
 const FEW: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// 512 bytes.
@@ -85,7 +87,8 @@ impl Node {
         }
     }
 
-    /// Asks for the node's memory, which is to be read soon: a search goes from line to line, and each would be waited for.
+    /// Asks for the node's memory, which is to be read soon: a search goes from line to line, and
+    /// each would be waited for.
     #[inline]
     pub(crate) fn prefetch(&self) {
         let address = ptr::from_ref(self).addr();
@@ -189,7 +192,8 @@ impl<'t> Seen<'t> {
     pub(crate) fn child(&self, index: usize) -> Result<&'t Node, Changed> {
         let child = self.node.child(index);
         self.check()?;
-        // SAFETY: the node has held the child since it was found, and nodes live as long as the tree.
+        // SAFETY: the node has held the child since it was found, and nodes live as long as the
+        // tree.
         Ok(unsafe { &*child })
     }
 
@@ -210,7 +214,8 @@ impl<'t> Seen<'t> {
         Ok(low)
     }
 
-    /// As [`Seen::count_below`], if the entry at `first` has the head of `key`, and those before it are below.
+    /// As [`Seen::count_below`], if the entry at `first` has the head of `key`, and those before it
+    /// are below.
     fn count_alike<K: Keys>(&self, keys: &K, key: &[u8], inclusive: bool, first: usize) -> Result<usize, Changed> {
         let head = head_of(key, self.shape.skip);
         let (mut low, mut high) = (first, self.shape.count);
@@ -226,7 +231,8 @@ impl<'t> Seen<'t> {
         Ok(low)
     }
 
-    /// Whether the head of the entry at `index` tells that it is above all keys that begin with `key`; the caller checks.
+    /// Whether the head of the entry at `index` tells that it is above all keys that begin with
+    /// `key`; the caller checks.
     #[inline]
     pub(crate) fn is_above(&self, index: usize, key: &[u8]) -> bool {
         self.node.word(index) > top_of(key, self.shape.skip)
@@ -284,7 +290,8 @@ impl Change<'_> {
         self.set_count(count - 1);
     }
 
-    /// Adds what `other` holds behind `from`: its entries, and in an inner node its children. Both skip the same bytes.
+    /// Adds what `other` holds behind `from`: its entries, and in an inner node its children. Both
+    /// skip the same bytes.
     pub(crate) fn append(&self, other: &Node, from: usize) {
         let (own, theirs) = (self.0.shape(), other.shape());
         for at in from..theirs.count {

@@ -1,15 +1,15 @@
 //! Shrinking: what a removal does to the shape.
 //!
-//! A node that has nothing left is unlinked at once. One that has little is joined with a neighbour if both together leave
-//! room; if not, it stays. A root with one child makes room for it.
+//! A node that has nothing left is unlinked at once. One that has little is joined with a neighbour
+//! if both together leave room; if not, it stays. A root with one child makes room for it.
 
 use crate::keys::{Keys, common};
 use crate::node::Node;
 use crate::writer::{Step, Writer, named_at, separator_before, separator_behind};
 
 impl<'t, K: Keys> Writer<'t, K> {
-    /// Prepares the nodes before the separator at `place` for keys up to `high`, which will take its place; `None` if no
-    /// separator will. Their keys may then have less in common.
+    /// Prepares the nodes before the separator at `place` for keys up to `high`, which will take
+    /// its place; `None` if no separator will. Their keys may then have less in common.
     pub(crate) fn widen(&self, path: &[Step<'t>], place: (usize, usize), high: Option<u64>) {
         let (depth, index) = place;
         let above = path[depth].node;
@@ -45,7 +45,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         }
     }
 
-    /// Unlinks the leaf at the end of `path`, whose only entry goes with it, and the nodes above that hold nothing else.
+    /// Unlinks the leaf at the end of `path`, whose only entry goes with it, and the nodes above
+    /// that hold nothing else.
     pub(crate) fn unlink(&mut self, path: &[Step<'t>], leaf: &'t Node) {
         let at = path.iter().rposition(|step| step.node.shape().count > 0).expect("an inner root has two children");
         let Step { node, index } = path[at];
@@ -61,8 +62,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         self.shrink(&path[..at], node);
     }
 
-    /// Unlinks the first child of `node`, at the end of `path`, with the nodes `gone`. The smallest entry below `node` is then
-    /// that of the second child, which the first separator names.
+    /// Unlinks the first child of `node`, at the end of `path`, with the nodes `gone`. The smallest
+    /// entry below `node` is then that of the second child, which the first separator names.
     fn unlink_first(&self, path: &[Step<'t>], node: &'t Node, gone: &[&'t Node]) {
         let smallest = node.entry(0).reference;
         let before = separator_before(path);
@@ -109,7 +110,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         self.lower_root();
     }
 
-    /// Joins the children at `left` and behind it, if that leaves a quarter of the node free. Returns whether it did.
+    /// Joins the children at `left` and behind it, if that leaves a quarter of the node free.
+    /// Returns whether it did.
     fn join(&mut self, above: &'t Node, left: usize) -> bool {
         let (node, gone) = (self.child(above, left), self.child(above, left + 1));
         let (own, theirs) = (node.shape(), gone.shape());

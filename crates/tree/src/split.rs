@@ -1,6 +1,7 @@
 //! Growth: the way down to a leaf that has room, and splits.
 //!
-//! Full nodes are split on the way down, so each split finds room for its separator in the node above.
+//! Full nodes are split on the way down, so each split finds room for its separator in the node
+//! above.
 
 use crate::keys::{Keys, common};
 use crate::node::{Change, Node, Shape};
@@ -39,7 +40,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         self.trunk.set_root(new);
     }
 
-    /// Moves the upper part of `below`, the full child at the end of `path`, to a new node behind it.
+    /// Moves the upper part of `below`, the full child at the end of `path`, to a new node behind
+    /// it.
     fn split(&mut self, path: &[Step<'t>], above: &Change<'_>, below: &Change<'t>, key: &[u8]) {
         let node = below.0;
         let shape = node.shape();
@@ -66,14 +68,16 @@ impl<'t, K: Keys> Writer<'t, K> {
         self.sharpen(&right, Some(separator), high);
     }
 
-    /// Has a node between the separators `low` and `high` skip what their keys have in common, if its heads need that.
+    /// Has a node between the separators `low` and `high` skip what their keys have in common, if
+    /// its heads need that.
     fn sharpen(&self, node: &Change<'_>, low: Option<u64>, high: Option<u64>) {
         let (Some(low), Some(high)) = (low, high) else { return };
         let heads = |index| node.0.entry(index).head;
         if (1..node.0.shape().count).all(|index| heads(index - 1) != heads(index)) {
             return;
         }
-        // Planted: a node skips what its own keys have in common, instead of those that may be looked for in it.
+        // Planted: a node skips what its own keys have in common, instead of those that may be
+        // looked for in it.
         let high = if perdura_pmem::planted(299) { node.0.entry(node.0.shape().count - 1).reference } else { high };
         let keys = &self.trunk.keys;
         node.skip(keys, common(keys.key(low), keys.key(high)));

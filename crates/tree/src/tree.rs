@@ -10,8 +10,8 @@ use perdura_pmem::sync::Mutex;
 
 /// Where a key belongs among the entries of a tree.
 ///
-/// The object behind the reference may move to another, which replaces it in the tree. A reader of it asks
-/// afterwards whether the place still [`holds`](Place::holds).
+/// The object behind the reference may move to another, which replaces it in the tree. A reader of
+/// it asks afterwards whether the place still [`holds`](Place::holds).
 pub struct Place<'t> {
     descent: Descent<'t>,
     floor: Option<u64>,
@@ -32,8 +32,9 @@ impl Place<'_> {
         self.next
     }
 
-    /// Whether the next key is known to lie above all keys that begin with the key, or there is none. It is told without a look at
-    /// the next key, so it may be false where a look would say otherwise.
+    /// Whether the next key is known to lie above all keys that begin with the key, or there is
+    /// none. It is told without a look at the next key, so it may be false where a look would say
+    /// otherwise.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.is_clear
@@ -48,7 +49,8 @@ impl Place<'_> {
 
 /// An ordered index over keys that lie elsewhere. See the crate.
 ///
-/// Thread-safety: any number of readers beside one writer. What a reader finds was so at some moment during its call.
+/// Thread-safety: any number of readers beside one writer. What a reader finds was so at some
+/// moment during its call.
 pub struct Tree<K> {
     trunk: Trunk<K>,
     arena: Mutex<Arena>,
@@ -77,7 +79,8 @@ impl<K: Keys> Tree<K> {
         self.len() == 0
     }
 
-    /// DRAM of its nodes, in bytes. It does not shrink: nodes that are free serve again. Waits for the writer.
+    /// DRAM of its nodes, in bytes. It does not shrink: nodes that are free serve again. Waits for
+    /// the writer.
     pub fn bytes(&self) -> usize {
         self.arena.lock().bytes()
     }
@@ -125,13 +128,14 @@ impl<K: Keys> Tree<K> {
         self.read(|| Descent::to(&self.trunk, key, true)?.behind())
     }
 
-    /// The part of all entries that lie below `key`, from 0 to 1: an estimate, from the nodes on the way to the key.
+    /// The part of all entries that lie below `key`, from 0 to 1: an estimate, from the nodes on
+    /// the way to the key.
     pub fn share_below(&self, key: &[u8]) -> f64 {
         self.read(|| descent::share_below(&self.trunk, key))
     }
 
-    /// Number of entries above `from` and below `to`: exact if the tree has them in one node, otherwise an estimate as that of
-    /// [`Tree::share_below`].
+    /// Number of entries above `from` and below `to`: exact if the tree has them in one node,
+    /// otherwise an estimate as that of [`Tree::share_below`].
     pub fn between(&self, from: &[u8], to: &[u8]) -> u64 {
         let in_one_node = self.read(|| {
             let (first, last) = (Descent::to(&self.trunk, from, true)?, Descent::to(&self.trunk, to, false)?);
@@ -155,8 +159,9 @@ impl<K: Keys> Tree<K> {
         })
     }
 
-    /// Puts references of keys at or above `key` (above it, without `inclusive`) into `found`, in order: up to a leaf of
-    /// them, and none only if there is none. To go on, ask for those above the last.
+    /// Puts references of keys at or above `key` (above it, without `inclusive`) into `found`, in
+    /// order: up to a leaf of them, and none only if there is none. To go on, ask for those above
+    /// the last.
     pub fn page_from(&self, key: &[u8], inclusive: bool, found: &mut Vec<u64>) {
         self.read(|| {
             found.clear();
@@ -169,8 +174,8 @@ impl<K: Keys> Tree<K> {
         });
     }
 
-    /// Puts references of keys at or below `key` (below it, without `inclusive`) into `found`, in descending order: up to
-    /// a leaf of them, and none only if there is none.
+    /// Puts references of keys at or below `key` (below it, without `inclusive`) into `found`, in
+    /// descending order: up to a leaf of them, and none only if there is none.
     pub fn page_to(&self, key: &[u8], inclusive: bool, found: &mut Vec<u64>) {
         self.read(|| {
             found.clear();
@@ -199,8 +204,8 @@ mod loom_tests {
         Digits.key(number).to_vec().leak()
     }
 
-    /// Runs a change of a tree beside a read, in all orders with up to two switches. The tree has had `numbers` inserted, then
-    /// `removed` removed.
+    /// Runs a change of a tree beside a read, in all orders with up to two switches. The tree has
+    /// had `numbers` inserted, then `removed` removed.
     fn race(numbers: &'static [u64], removed: &'static [u64], change: fn(&Tree<Digits>), read: fn(&Tree<Digits>)) {
         let mut model = loom::model::Builder::new();
         (model.preemption_bound, model.max_branches) = (Some(2), 20_000);

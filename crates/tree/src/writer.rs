@@ -22,13 +22,15 @@ pub(crate) struct Step<'t> {
 /// The inner nodes on the way to a leaf, from the root.
 pub(crate) type Path<'t> = Vec<Step<'t>>;
 
-/// Depth in `path` of the node that has the separator before the path's end, and the separator's index.
+/// Depth in `path` of the node that has the separator before the path's end, and the separator's
+/// index.
 pub(crate) fn separator_before(path: &[Step<'_>]) -> Option<(usize, usize)> {
     let depth = path.iter().rposition(|step| step.index > 0)?;
     Some((depth, path[depth].index - 1))
 }
 
-/// Depth in `path` of the node that has the separator behind the path's end, and the separator's index.
+/// Depth in `path` of the node that has the separator behind the path's end, and the separator's
+/// index.
 pub(crate) fn separator_behind(path: &[Step<'_>]) -> Option<(usize, usize)> {
     let depth = path.iter().rposition(|step| step.index < step.node.shape().count)?;
     Some((depth, path[depth].index))
@@ -119,8 +121,8 @@ impl<'t, K: Keys> Writer<'t, K> {
         (path, node)
     }
 
-    /// Removes an entry that is not the only one of its leaf. If it is the smallest, the separator before the leaf names the
-    /// second from now on.
+    /// Removes an entry that is not the only one of its leaf. If it is the smallest, the separator
+    /// before the leaf names the second from now on.
     fn remove_at(&mut self, path: &[Step<'t>], leaf: &'t Node, place: usize) {
         let Some((depth, index)) = separator_before(path).filter(|_| place == 0) else {
             return leaf.change().remove(place, None);

@@ -1,5 +1,6 @@
-//! Hazard: an entry lost, doubled or out of order after splits, joins and removals; a search that heads or separators mislead.
-//! The tree against the standard library's, with keys of every kind, and its own audit after each change.
+//! Hazard: an entry lost, doubled or out of order after splits, joins and removals; a search that
+//! heads or separators mislead. The tree against the standard library's, with keys of every kind,
+//! and its own audit after each change.
 
 use perdura_tree::{Keys, Tree};
 use proptest::prelude::*;
@@ -53,7 +54,8 @@ fn compare(tree: &Tree<List>, model: &BTreeMap<Vec<u8>, u64>, key: &[u8]) {
     (0..=key.len()).for_each(|length| check_place(tree, &key[..length]));
 }
 
-/// The place of `key`. Where it says that the next key lies above all that begin with `key`, it does.
+/// The place of `key`. Where it says that the next key lies above all that begin with `key`, it
+/// does.
 fn check_place(tree: &Tree<List>, key: &[u8]) {
     let place = tree.around(key);
     assert_eq!((place.floor(), place.next()), (tree.floor(key), tree.higher(key)));
@@ -171,7 +173,8 @@ fn keys_in_order_fill_their_nodes() {
     assert_eq!(tree.bytes(), before, "a tree that was emptied takes more memory");
 }
 
-/// Hazard: the share of the entries below a key is that of some other key, and a caller reckons with a tenth of what there is.
+/// Hazard: the share of the entries below a key is that of some other key, and a caller reckons
+/// with a tenth of what there is.
 #[test]
 fn the_share_below_a_key_is_about_its_rank() {
     const KEYS: u64 = 20_000;
@@ -197,7 +200,8 @@ fn the_share_below_a_key_is_about_its_rank() {
     assert_eq!(Tree::new(List(vec![b"key".to_vec()])).share_below(b"key"), 0.0);
 }
 
-/// A search that has to look at the next key is to be seldom, or the engine's reads miss the cache once more each.
+/// A search that has to look at the next key is to be seldom, or the engine's reads miss the cache
+/// once more each.
 #[test]
 fn keys_that_differ_early_need_no_look_at_the_next() {
     let keys: Vec<Vec<u8>> =

@@ -1,7 +1,8 @@
-//! Tests the tests: each error of reasoning that is planted in the tree must be noticed by its run, which finds nothing without it.
+//! Tests the tests: each error of reasoning that is planted in the tree must be noticed by its run,
+//! which finds nothing without it.
 //!
-//! A reader's errors need a change at the wrong moment: the seeded scheduler switches threads where an error is planted, so a few
-//! seeds are enough.
+//! A reader's errors need a change at the wrong moment: the seeded scheduler switches threads where
+//! an error is planted, so a few seeds are enough.
 
 use perdura_pmem::planted::Planting;
 use perdura_pmem::sim::Scheduler;
@@ -43,7 +44,8 @@ fn key(number: u64) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// A tree of the even numbers below `end`. They come in order, so each leaf but the last has 30 of them, each inner node 20 leaves.
+/// A tree of the even numbers below `end`. They come in order, so each leaf but the last has 30 of
+/// them, each inner node 20 leaves.
 fn evens(end: u64) -> Tree<List> {
     let tree = Tree::new(List((0..end).map(key).collect()));
     (0..end).step_by(2).for_each(|number| assert_eq!(tree.writer().insert(&key(number), number), None));

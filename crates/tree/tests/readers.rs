@@ -1,5 +1,6 @@
-//! Hazard: a reader that finds nothing, or the wrong entry, while splits, joins and removals go on around it. Keys that are always
-//! there must always be found, and what lies between two of them must be one of them or between.
+//! Hazard: a reader that finds nothing, or the wrong entry, while splits, joins and removals go on
+//! around it. Keys that are always there must always be found, and what lies between two of them
+//! must be one of them or between.
 
 use perdura_tree::{Keys, Tree};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

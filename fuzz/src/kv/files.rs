@@ -20,7 +20,8 @@ fn entry(index: u64) -> Entry {
     Entry { index, term: 2, data: batch.to_bytes(), ..Entry::default() }
 }
 
-/// The names and bytes of the files that every run begins with: a state, and a log that goes on from it.
+/// The names and bytes of the files that every run begins with: a state, and a log that goes on
+/// from it.
 fn base() -> &'static Vec<(String, Vec<u8>)> {
     static BASE: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     BASE.get_or_init(|| {

@@ -8,8 +8,8 @@ use perdura_kv::wire::{
 /// Most bytes of a frame in this target.
 const FRAME_BYTES_MAX: usize = 1 << 16;
 
-/// The first byte chooses: the rest is a connection's bytes, which come in parts; or a message in a frame whose checksum is right.
-/// What is read is written again the same.
+/// The first byte chooses: the rest is a connection's bytes, which come in parts; or a message in a
+/// frame whose checksum is right. What is read is written again the same.
 pub fn frames(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     if choice % 4 > 0 {

@@ -1,4 +1,5 @@
-//! Messages that another replica made up: each is one that the wire lets through, and none may stop a replica.
+//! Messages that another replica made up: each is one that the wire lets through, and none may stop
+//! a replica.
 
 use bytes::Bytes;
 use perdura_kv::entry::WriteBatch;

@@ -1,5 +1,6 @@
-//! Changes objects of a map's file and corrects their checksums. No accident does that, but no map may panic or loop on
-//! it. Objects are found by their checksums, as docs/format.md defines them, without asking the map.
+//! Changes objects of a map's file and corrects their checksums. No accident does that, but no map
+//! may panic or loop on it. Objects are found by their checksums, as docs/format.md defines them,
+//! without asking the map.
 
 use super::input::Input;
 use super::subject::FILE_BYTES;
@@ -49,14 +50,15 @@ fn lengths(word: u64) -> (usize, usize) {
     (word as u32 as usize, (word >> 32) as usize)
 }
 
-/// The end of an object of `len` bytes that two more pieces follow, or none if that is not within the file.
+/// The end of an object of `len` bytes that two more pieces follow, or none if that is not within
+/// the file.
 fn end(bytes: &[u8], offset: usize, len: usize, (one, other): (usize, usize)) -> Option<usize> {
     let end = offset.checked_add(len)?.checked_add(one)?.checked_add(other)?;
     (end <= bytes.len()).then_some(end)
 }
 
-/// The word that holds an object's checksum, by offset, and its correct value. None if the object's lengths are
-/// impossible.
+/// The word that holds an object's checksum, by offset, and its correct value. None if the object's
+/// lengths are impossible.
 fn check_word(bytes: &[u8], object: Object) -> Option<(usize, u64)> {
     let Object { shape, offset, len } = object;
     let crc = |place: usize, from: usize, to: usize| {

@@ -29,8 +29,8 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Damages `target`: flips bits in at most 16 bytes, zeroes 8 bytes, or overwrites a cache line by zeros, ones or
-    /// another line.
+    /// Damages `target`: flips bits in at most 16 bytes, zeroes 8 bytes, or overwrites a cache line
+    /// by zeros, ones or another line.
     pub fn change(&mut self, target: &mut [u8]) {
         let what = self.u8();
         let at = self.below(target.len().max(1) as u64) as usize;

@@ -1,4 +1,5 @@
-//! Calls the C interface with every argument but a wild pointer, in every order but use after release.
+//! Calls the C interface with every argument but a wild pointer, in every order but use after
+//! release.
 //!
 //! Run with `-detect_leaks=0`: libpmem2 loses a few bytes per mapped file.
 
@@ -68,7 +69,8 @@ pub fn interface(data: &[u8]) {
         chunks: Vec::new(),
     };
     let mut input = Input(data);
-    // SAFETY: the world holds handles that were opened and not released, or null; lengths are those of the bytes given.
+    // SAFETY: the world holds handles that were opened and not released, or null; lengths are those
+    // of the bytes given.
     unsafe {
         world.make(&mut input);
         while !input.is_over() {
@@ -87,8 +89,8 @@ pub fn interface(data: &[u8]) {
     }
 }
 
-/// The directory that all inputs use in turn. To open one per input would be slow, and would exhaust libpmem2, which
-/// keeps a thread-specific key for every file that was ever mapped.
+/// The directory that all inputs use in turn. To open one per input would be slow, and would
+/// exhaust libpmem2, which keeps a thread-specific key for every file that was ever mapped.
 fn directory() -> (*mut PerduraMapDirectory, &'static Path) {
     static DIRECTORY: OnceLock<(TempDir, usize)> = OnceLock::new();
     let (place, address) = DIRECTORY.get_or_init(|| {

@@ -33,8 +33,8 @@ impl Model {
     }
 }
 
-/// Reads all of `map` in every way there is. With a model, whatever is read must match it. Returns the number of
-/// errors.
+/// Reads all of `map` in every way there is. With a model, whatever is read must match it. Returns
+/// the number of errors.
 pub fn read_all(map: &dyn OrderedMap, model: Option<&Model>) -> usize {
     let mut errors = 0;
     let stands = map.timestamps();
@@ -126,7 +126,8 @@ fn mutations(map: &dyn OrderedMap, model: Option<&Model>) -> Result<()> {
     Ok(())
 }
 
-/// Changes a map in every way there is, as far as it allows. With a model, what the map accepted is there afterwards.
+/// Changes a map in every way there is, as far as it allows. With a model, what the map accepted is
+/// there afterwards.
 pub fn write_all(map: &dyn OrderedMap, model: Option<&mut Model>) {
     let mut unwatched = Model { stands: map.timestamps(), ..Model::default() };
     let watched = model.is_some();

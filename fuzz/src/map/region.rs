@@ -9,8 +9,9 @@ use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Damages a map's file. In the first byte, bit 0 chooses the structure, bit 1 the page size, bit 2 corrects the
-/// checksums of what is changed, bit 3 truncates or extends the file. The rest says what to change.
+/// Damages a map's file. In the first byte, bit 0 chooses the structure, bit 1 the page size, bit 2
+/// corrects the checksums of what is changed, bit 3 truncates or extends the file. The rest says
+/// what to change.
 pub fn region(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.u8();

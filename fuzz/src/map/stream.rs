@@ -7,8 +7,9 @@ use perdura_map::{ErrorKind, OrderedMap, open};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
-/// Sends a snapshot to a map. In the first byte, bit 0 chooses the structure that sends, bit 1 the one that receives,
-/// the next three the length of the chunks. The rest says what is done to the stream.
+/// Sends a snapshot to a map. In the first byte, bit 0 chooses the structure that sends, bit 1 the
+/// one that receives, the next three the length of the chunks. The rest says what is done to the
+/// stream.
 pub fn stream(data: &[u8]) {
     let mut input = Input(data);
     let choice = input.u8();

@@ -45,8 +45,8 @@ pub fn subject(kind: Kind, small: bool) -> &'static Subject {
     &subjects[usize::from(kind == Kind::BTree) * 2 + usize::from(!small)]
 }
 
-/// A map with keys of every kind: overwritten, deleted and forgotten ones, a value longer than a page, garbage that is
-/// collected, and finally changes that are not confirmed.
+/// A map with keys of every kind: overwritten, deleted and forgotten ones, a value longer than a
+/// page, garbage that is collected, and finally changes that are not confirmed.
 fn make(kind: Kind, page_bytes: u32) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();

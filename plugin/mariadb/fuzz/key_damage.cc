@@ -14,12 +14,15 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 
-/* Damaged keys: reads columns back from keys of random layouts (key_columns.cc), sound ones and ones with bytes changed, cut off or added.
+/* Damaged keys: reads columns back from keys of random layouts (key_columns.cc), sound ones and
+   ones with bytes changed, cut off or added.
 
-   The hazard: a key comes from a file of the pool, so any byte of it may be wrong; a length or an end that is believed would read beyond
-   the key or write beyond the column. Sound keys give the record back. Damaged ones give a record whose texts fit their columns and whose
-   dates have a month, or are refused, which the handler reports with the index's name; nothing outside the columns changes. Key and record lie in memory of
-   their own length, and the address sanitizer watches. Keys are made here by the rules in key_images.h, not by the code beside them.
+   The hazard: a key comes from a file of the pool, so any byte of it may be wrong; a length or an
+   end that is believed would read beyond the key or write beyond the column. Sound keys give the
+   record back. Damaged ones give a record whose texts fit their columns and whose dates have a
+   month, or are refused, which the handler reports with the index's name; nothing outside the
+   columns changes. Key and record lie in memory of their own length, and the address sanitizer
+   watches. Keys are made here by the rules in key_images.h, not by the code beside them.
 
    key_damage SEED KEYS */
 
@@ -123,7 +126,8 @@ void Key_damage::lay_out()
   {
     index.parts.push_back(column(below(10)));
     const Way_back back= index.parts.back().back;
-    /* Where the weights of a collation end only the server's tables tell, so such a part is never passed by. */
+    /* Where the weights of a collation end only the server's tables tell, so such a part is never
+       passed by. */
     if (back == Way_back::PADDED || (back != Way_back::NONE && !one_in(4)))
       wanted|= 1u << number;
   }
@@ -134,7 +138,8 @@ void Key_damage::lay_out()
     fill(part);
 }
 
-/* Gives a column a value in the record: texts with zero bytes, spaces and their neighbours, mostly. */
+/* Gives a column a value in the record: texts with zero bytes, spaces and their neighbours,
+   mostly. */
 void Key_damage::fill(const Key_part &part)
 {
   static const uchar BYTES[]= {0, 0, 1, 2, 3, ' ', ' ', ' ', '!', 'a', 254, 255};

@@ -24,7 +24,8 @@ const VIOLATIONS_MAX: usize = 10;
 pub struct Extent {
     /// The first seed.
     pub seed: u64,
-    /// Images after which to stop, provided that every hazard was seen often enough; by default the product's number.
+    /// Images after which to stop, provided that every hazard was seen often enough; by default the
+    /// product's number.
     pub images: Option<u64>,
     /// Explore for this long instead.
     pub time: Option<Duration>,
@@ -61,7 +62,8 @@ pub trait Campaign: Sync {
     fn mutate(&self, seed: u64, wanted: &str) -> Vec<Verdict>;
     /// Plants each error of reasoning in turn.
     fn plant(&self, seed: u64) -> Vec<Verdict>;
-    /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no such error.
+    /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no
+    /// such error.
     fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>>;
 }
 
@@ -175,7 +177,8 @@ impl<S: Subject> Campaign for Of<S> {
     }
 }
 
-/// The project's root folder: that of the cargo which runs this program, not of the one that built it, since a checkout may be a copy.
+/// The project's root folder: that of the cargo which runs this program, not of the one that built
+/// it, since a checkout may be a copy.
 fn root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from("."), |package| Path::new(&package).join("../.."))
@@ -190,7 +193,8 @@ struct Findings {
 }
 
 impl Findings {
-    /// Whether another run of the scenario can still help: images are missing, or a hazard that the scenario may show.
+    /// Whether another run of the scenario can still help: images are missing, or a hazard that the
+    /// scenario may show.
     fn is_useful(&self, campaign: &dyn Campaign, scenario: u64, extent: &Extent) -> bool {
         let missing = missing_hazards(campaign, &self.total, extent);
         let may_show = |shown: &BTreeSet<Hazard>| missing.iter().any(|hazard| shown.contains(hazard));
@@ -201,7 +205,8 @@ impl Findings {
     }
 }
 
-/// Explores runs of the campaigns in turn until each has seen enough or the time is up. Returns the findings of each.
+/// Explores runs of the campaigns in turn until each has seen enough or the time is up. Returns the
+/// findings of each.
 pub fn explore_all(campaigns: &[&dyn Campaign], extent: &Extent) -> Vec<Tally> {
     let all = Mutex::new(vec![Findings::default(); campaigns.len()]);
     let (next, enough, begin) = (AtomicU64::new(0), AtomicBool::new(false), Instant::now());

@@ -1,5 +1,5 @@
-//! The time that the explorer's tests of itself take: which call site or planted error costs most is printed, since whoever adds one
-//! can often make it cheaper, by another hint or a shorter run.
+//! The time that the explorer's tests of itself take: which call site or planted error costs most
+//! is printed, since whoever adds one can often make it cheaper, by another hint or a shorter run.
 
 use crate::mutation::Verdict;
 use std::time::Duration;

@@ -44,11 +44,14 @@ pub struct Depth {
     pub violations_max: usize,
     /// Call site whose flush, fence or sync is left out.
     pub muted: Option<CallSite>,
-    /// The recovery of one image in this many is cut off at each of its own crash points; 0: of none.
+    /// The recovery of one image in this many is cut off at each of its own crash points; 0: of
+    /// none.
     pub recovery_one_in: u64,
-    /// At one crash point in this many the process is killed, and the recovery of its successor is cut off at each crash point; 0: at none.
+    /// At one crash point in this many the process is killed, and the recovery of its successor is
+    /// cut off at each crash point; 0: at none.
     pub kill_one_in: u64,
-    /// Times the image's number, this chooses how much is done with the image after the first comparison.
+    /// Times the image's number, this chooses how much is done with the image after the first
+    /// comparison.
     pub check_step: u64,
     /// Index of the first event whose crash point is examined.
     pub from: usize,
@@ -56,10 +59,12 @@ pub struct Depth {
     pub until: usize,
 }
 
-/// Crash points after the end of a labelled stretch that still belong to it: there others use what the stretch did.
+/// Crash points after the end of a labelled stretch that still belong to it: there others use what
+/// the stretch did.
 const AFTERMATH_POINTS: usize = 12;
 
-/// Labels of the stretches that are open at the current crash point or were open a few crash points ago.
+/// Labels of the stretches that are open at the current crash point or were open a few crash points
+/// ago.
 #[derive(Default)]
 struct Aftermath {
     points: usize,
@@ -181,7 +186,8 @@ impl Stage {
     }
 }
 
-/// Of the images that an interrupted recovery leaves, the recovery of one in this many is interrupted too.
+/// Of the images that an interrupted recovery leaves, the recovery of one in this many is
+/// interrupted too.
 const SECOND_ONE_IN: u64 = 400;
 
 /// Cuts a recovery off at each of its own crash points.

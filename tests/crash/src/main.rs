@@ -1,13 +1,15 @@
-//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME] [--scenario NAME] [--no-mutations] [--plant N]
-//! [--mute PLACE] [--costs]`:
-//! explores each product until it has seen enough, or all of them in turn until the time is up, or (`--forever`) until an interrupt or
-//! a violation stops it.
+//! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME]
+//! [--scenario NAME] [--no-mutations] [--plant N] [--mute PLACE] [--costs]`:
+//! explores each product until it has seen enough, or all of them in turn until the time is up, or
+//! (`--forever`) until an interrupt or a violation stops it.
 //!
-//! `--plant N` only plants that error of reasoning and says what shows it. `--mute PLACE` only switches off the call sites
-//! whose file and line contain `PLACE`, e.g. `segments.rs:217`.
+//! `--plant N` only plants that error of reasoning and says what shows it. `--mute PLACE` only
+//! switches off the call sites whose file and line contain `PLACE`, e.g. `segments.rs:217`.
 //!
-//! Prints images per hazard and the lint's findings of each product, the mutations whose search took longest (with `--costs` all),
-//! and last `images N, violations N, mutations caught C/T` of all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an uncaught mutation or a finding of the lint.
+//! Prints images per hazard and the lint's findings of each product, the mutations whose search
+//! took longest (with `--costs` all), and last `images N, violations N, mutations caught C/T` of
+//! all: call sites switched off, and errors of reasoning planted. Exit status 1 on a violation, an
+//! uncaught mutation or a finding of the lint.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! Tests the explorer itself: with any single flush, fence or sync outside `pmem` switched off it must find a violation.
+//! Tests the explorer itself: with any single flush, fence or sync outside `pmem` switched off it
+//! must find a violation.
 //!
-//! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the source files.
-//! Tests (I3).
+//! A call site that no run reached counts as not caught. [`crate::sources`] finds such sites in the
+//! source files. Tests (I3).
 
 use crate::explore::{Depth, explore};
 use crate::run::Run;
@@ -60,8 +61,9 @@ impl Cost {
 /// Seeds of further runs, in each of which one thread is stalled right after the site.
 const STALLED_SEEDS: u64 = 12;
 
-/// The looks at the runs: each takes the first ones of so many images that are looked at in all, and so many of the
-/// [`STALLED_SEEDS`]. Some runs show it at once, others never: none is looked at long before all were looked at shortly.
+/// The looks at the runs: each takes the first ones of so many images that are looked at in all,
+/// and so many of the [`STALLED_SEEDS`]. Some runs show it at once, others never: none is looked at
+/// long before all were looked at shortly.
 const LOOKS: [(u64, u64); 3] = [(64, 2), (8, 4), (1, STALLED_SEEDS)];
 
 /// Stretches of a run that are looked at before all else ([`overtaken`]), and images of each.
@@ -71,8 +73,8 @@ const STRETCH_IMAGES: u64 = 40;
 /// Recoveries of killed processes, by the reclaims that made something durable there.
 pub type Reclaiming<S> = BTreeMap<CallSite, Vec<Arc<Run<S>>>>;
 
-/// Switches one call site off: in the runs that reach it, then in runs in which other threads get far between the site and the
-/// next fence of its thread.
+/// Switches one call site off: in the runs that reach it, then in runs in which other threads get
+/// far between the site and the next fence of its thread.
 pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallSite) -> Verdict {
     let killed = reclaiming.get(&site).map_or(&[][..], Vec::as_slice);
     let mut search = Search { site, part: 1, stalled: 0, cost: Cost::default() };
@@ -94,7 +96,8 @@ pub fn test<S: Subject>(runs: &[Run<S>], reclaiming: &Reclaiming<S>, site: CallS
 /// The search for what shows that a call site is switched off.
 struct Search {
     site: CallSite,
-    /// One image in so many is looked at, of those at which a search looks in all: the first ones of each run.
+    /// One image in so many is looked at, of those at which a search looks in all: the first ones
+    /// of each run.
     part: u64,
     /// So many seeds are tried with stalled threads.
     stalled: u64,
@@ -132,7 +135,8 @@ impl Search {
 
     fn is_caught<S: Subject>(&mut self, run: &Run<S>) -> bool {
         let Some(from) = first_event(run, &self.site) else { return false };
-        // A recovery has few crash points, and few choices of surviving lines show the loss: more choices are tried.
+        // A recovery has few crash points, and few choices of surviving lines show the loss: more
+        // choices are tried.
         let choices = if run.trace.events().len() < 3000 { 40 } else { 4 };
         self.is_caught_in(run, from..usize::MAX, choices, S::PRODUCT.images_per_mutation.div_ceil(self.part))
     }
@@ -143,7 +147,8 @@ impl Search {
         stretches.into_iter().any(|stretch| self.is_caught_in(run, stretch, 2, STRETCH_IMAGES))
     }
 
-    /// Looks at the recovery from the site on, and once more at its end, where the first commits are.
+    /// Looks at the recovery from the site on, and once more at its end, where the first commits
+    /// are.
     fn is_caught_after_kill<S: Subject>(&mut self, recovery: &Run<S>) -> bool {
         let Some(first) = first_event(recovery, &self.site) else { return false };
         let late = recovery.trace.events().len() / 3 * 2;
@@ -203,9 +208,9 @@ fn overtaken<S: Subject>(run: &Run<S>, site: &CallSite) -> Vec<Range<usize>> {
     stretches(run.trace.events().iter().map(|event| (event.thread, passing(event))))
 }
 
-/// Stretches from a muted fence to the next fence of its thread in which others were acknowledged something, those with most
-/// acknowledgements first, as ranges of events. Each begins with the last of these: if others have relied on what is not fenced, it
-/// shows from there on.
+/// Stretches from a muted fence to the next fence of its thread in which others were acknowledged
+/// something, those with most acknowledgements first, as ranges of events. Each begins with the
+/// last of these: if others have relied on what is not fenced, it shows from there on.
 fn stretches(events: impl Iterator<Item = (u16, Passing)>) -> Vec<Range<usize>> {
     // By thread: acknowledgements of others since its muted fence, and the event of the last one.
     let mut open = BTreeMap::<u16, (usize, usize)>::new();
@@ -234,12 +239,14 @@ fn stretches(events: impl Iterator<Item = (u16, Passing)>) -> Vec<Range<usize>> 
     found.into_iter().take(STRETCHES).map(|(_, stretch)| stretch).collect()
 }
 
-/// Recorded recoveries of the runs' crash images and of what killed processes leave. They are explored like runs.
+/// Recorded recoveries of the runs' crash images and of what killed processes leave. They are
+/// explored like runs.
 pub fn recovery_runs<S: Subject>(runs: &[Run<S>]) -> Vec<Run<S>> {
     map_on_all_workers(runs, recoveries).into_iter().flatten().collect()
 }
 
-/// Recoveries of one image in so many, and of what a process leaves that is killed at one crash point in so many.
+/// Recoveries of one image in so many, and of what a process leaves that is killed at one crash
+/// point in so many.
 fn recoveries<S: Subject>(run: &Run<S>) -> Vec<Run<S>> {
     const EACH: usize = 12;
     const IMAGES_ONE_IN: u64 = 150;
@@ -264,15 +271,16 @@ fn recoveries<S: Subject>(run: &Run<S>) -> Vec<Run<S>> {
     recoveries
 }
 
-/// What a reclaim makes durable matters only after a kill, between stores and their fence. So processes are killed before
-/// some fences of each call site, and what counts is what the reclaims of the next process find.
+/// What a reclaim makes durable matters only after a kill, between stores and their fence. So
+/// processes are killed before some fences of each call site, and what counts is what the reclaims
+/// of the next process find.
 pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
     const SEEDS: u64 = 3;
     const KILLS_PER_FENCE: usize = 30;
     let runs: Vec<_> =
         (0..SEEDS).flat_map(|add| S::scenarios().iter().map(move |scenario| (scenario, seed + add))).collect();
-    // By how often the run came to that fence with a kill, then by the run: so they are of many scenarios, and the same
-    // ones whichever worker is faster.
+    // By how often the run came to that fence with a kill, then by the run: so they are of many
+    // scenarios, and the same ones whichever worker is faster.
     type First<S> = BTreeMap<(usize, usize), Arc<Run<S>>>;
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<(CallSite, Place), First<S>>::new()));
     on_all_workers(|| {
@@ -321,7 +329,8 @@ pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
 /// File and line.
 type Place = (&'static str, u32);
 
-/// Visits what a process leaves that is killed before some fences of each call site, with the oracle as it stands there.
+/// Visits what a process leaves that is killed before some fences of each call site, with the
+/// oracle as it stands there.
 fn killed_before_fences<S: Subject>(run: &Run<S>, mut visit: impl FnMut(Place, Start, &S::Oracle)) {
     const KILLS_PER_FENCE: u64 = 5;
     let fence_at = |point: &Point<'_>| {

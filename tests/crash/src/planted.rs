@@ -1,8 +1,10 @@
-//! Tests the explorer itself: each error of reasoning that is compiled in ([`mod@perdura_pmem::planted`]) must be noticed.
+//! Tests the explorer itself: each error of reasoning that is compiled in
+//! ([`mod@perdura_pmem::planted`]) must be noticed.
 //!
-//! A worker plants an error in its own threads and looks for it, in crash images and in runs without a crash, while another worker
-//! looks for another one. An error whose line no run reaches counts as not noticed. So does a number that is in the sources but not
-//! in the list, or in the list but not exactly once in the sources.
+//! A worker plants an error in its own threads and looks for it, in crash images and in runs
+//! without a crash, while another worker looks for another one. An error whose line no run reaches
+//! counts as not noticed. So does a number that is in the sources but not in the list, or in the
+//! list but not exactly once in the sources.
 
 use crate::explore::{Depth, explore};
 use crate::mutation::{Cost, Verdict};
@@ -39,8 +41,9 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the runs take turns: recoveries cut off,
-    /// many images, the same with threads stalled at the planted line, and killed processes.
+    /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the
+    /// runs take turns: recoveries cut off, many images, the same with threads stalled at the
+    /// planted line, and killed processes.
     fn look(&self, place: Stall) -> Option<String> {
         let (scenario, seed) = match *self {
             Attempt::Drill(drill, seed) => return run_drill(drill, seed, place.filter(|_| seed % 2 == 0)).err(),
@@ -48,7 +51,8 @@ impl<S: Subject> Attempt<S> {
         };
         let turn = seed % 4;
         let record = || match place.filter(|_| turn == 2) {
-            // By turns at once, and only before the next fence: by then the thread has done what the error does.
+            // By turns at once, and only before the next fence: by then the thread has done what
+            // the error does.
             Some((file, line)) => Run::record_stalled(scenario, seed, file, line, seed / 4 % 2 == 1),
             None => Run::record(scenario, seed),
         };
@@ -123,7 +127,8 @@ impl<S: Subject> Search<S> {
         self.state.lock().expect("no worker panics with it")
     }
 
-    /// Plants the error in this worker and goes through the attempts that no other has taken, until it is found.
+    /// Plants the error in this worker and goes through the attempts that no other has taken, until
+    /// it is found.
     fn run(&self) {
         let _in_force = self.planting.plant();
         while self.state().found.is_none() {
@@ -243,7 +248,8 @@ mod tests {
         assert!(verdict.caught && verdict.shown.starts_with(" (in \"list mixed\""), "{}", verdict.shown);
     }
 
-    /// An error that is listed but not in the sources would never act; one that is in the sources but not listed would never be planted.
+    /// An error that is listed but not in the sources would never act; one that is in the sources
+    /// but not listed would never be planted.
     #[test]
     fn list_and_sources_must_agree() {
         let at = |number: u32| (number, "a.rs".to_owned(), 1);

@@ -33,8 +33,8 @@ impl<S: Subject> Run<S> {
         }
     }
 
-    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. The caller ignores an error: the check of
-    /// the image itself reports it.
+    /// Records the recovery of what this run leaves when it is cut off where `oracle` stands. The
+    /// caller ignores an error: the check of the image itself reports it.
     pub fn recovery(&self, start: Start, oracle: &S::Oracle) -> Result<Run<S>, String> {
         let recovery = self.recovery_if(start, oracle, |_| true)?;
         Ok(recovery.expect("every trace is wanted"))
@@ -69,7 +69,8 @@ impl<S: Subject> Run<S> {
         Run::scheduled(scenario, seed, scheduler)
     }
 
-    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on: at once, or before its next fence.
+    /// As [`Run::record`], but a thread that passes this line is stalled while the others go on: at
+    /// once, or before its next fence.
     pub fn record_stalled(scenario: &'static S, seed: u64, file: &'static str, line: u32, until_fence: bool) -> Run<S> {
         let scheduler = Scheduler::new(seed).stall_after(file, line);
         Run::scheduled(scenario, seed, if until_fence { scheduler.until_fence() } else { scheduler })

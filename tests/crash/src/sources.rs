@@ -28,8 +28,8 @@ pub fn reached<S: Subject>(runs: &[Run<S>]) -> Vec<CallSite> {
     sites.into_iter().filter(of_interest).collect()
 }
 
-/// Call sites in the sources that no run reached, as file and line. A function marked `#[track_caller]` passes its caller on as
-/// the call site, so its own lines do not count.
+/// Call sites in the sources that no run reached, as file and line. A function marked
+/// `#[track_caller]` passes its caller on as the call site, so its own lines do not count.
 pub fn unreached(product: &Product, root: &Path, reached: &[CallSite]) -> io::Result<Vec<String>> {
     let calls: Vec<_> = CALLS.iter().chain(product.calls).copied().collect();
     let mut missing = Vec::new();
@@ -75,7 +75,8 @@ fn source_files(product: &Product, root: &Path) -> io::Result<Vec<String>> {
     Ok(files)
 }
 
-/// Lines of a source file that flush, fence or sync, outside its tests and its `#[track_caller]` functions.
+/// Lines of a source file that flush, fence or sync, outside its tests and its `#[track_caller]`
+/// functions.
 fn call_sites(text: &str, calls: &[(&str, &[SiteKind])]) -> Vec<(u32, SiteKind)> {
     let mut sites = Vec::new();
     let mut hands_on = false;

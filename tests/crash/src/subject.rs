@@ -1,7 +1,7 @@
 //! The subject of a crash test: one kind of run of a product, with its oracle and its recovery.
 //!
-//! A subject knows what a run does, what must be found after a crash, and how to check it. The explorer knows where to crash and
-//! what a crash may leave.
+//! A subject knows what a run does, what must be found after a crash, and how to check it. The
+//! explorer knows where to crash and what a crash may leave.
 
 use perdura_pmem::Medium;
 use perdura_pmem::sim::{Scheduler, SiteKind};
@@ -19,11 +19,13 @@ pub struct Product {
     pub hazards: &'static [Hazard],
     /// Folders of its sources, from the root of the project.
     pub sources: &'static [&'static str],
-    /// Functions of its own, beside those of `pmem`, whose callers count as call sites of a flush, fence or sync.
+    /// Functions of its own, beside those of `pmem`, whose callers count as call sites of a flush,
+    /// fence or sync.
     pub calls: &'static [(&'static str, &'static [SiteKind])],
     /// The recovery of one image in this many is cut off at each of its own crash points.
     pub recovery_one_in: u64,
-    /// At one crash point in this many the process is killed, and the recovery of its successor is cut off at each crash point.
+    /// At one crash point in this many the process is killed, and the recovery of its successor is
+    /// cut off at each crash point.
     pub kill_one_in: u64,
     /// Images that a campaign checks by default.
     pub images: u64,
@@ -37,14 +39,16 @@ pub trait Oracle<History>: Clone + Default + Send + Sync {
     fn mark(&mut self, payload: u64, history: &History);
 }
 
-/// A run without a crash, whose threads interleave as a seed decides. What they leave is compared and audited.
+/// A run without a crash, whose threads interleave as a seed decides. What they leave is compared
+/// and audited.
 #[derive(Clone, Copy)]
 pub struct Drill {
     /// Its name, among scenarios and drills.
     pub name: &'static str,
     /// Seeds tried in each campaign.
     pub seeds: u64,
-    /// Runs it with a seed, threads stalled at a place if one is given. An error or a panic says what is wrong.
+    /// Runs it with a seed, threads stalled at a place if one is given. An error or a panic says
+    /// what is wrong.
     pub run: fn(u64, Stall) -> Result<(), String>,
 }
 
@@ -98,7 +102,8 @@ pub trait Subject: Sized + Sync + 'static {
         ""
     }
 
-    /// Labels of the stretches in and shortly after which crash points are examined; empty: everywhere.
+    /// Labels of the stretches in and shortly after which crash points are examined; empty:
+    /// everywhere.
     fn focus(&self) -> &'static [&'static str] {
         &[]
     }
@@ -108,7 +113,8 @@ pub trait Subject: Sized + Sync + 'static {
         6000
     }
 
-    /// Room on the device on which it runs; `None` for as much as it takes. After a crash there is more.
+    /// Room on the device on which it runs; `None` for as much as it takes. After a crash there is
+    /// more.
     fn device_bytes(&self) -> Option<u64> {
         None
     }
@@ -116,7 +122,8 @@ pub trait Subject: Sized + Sync + 'static {
     /// Runs on an empty medium, its threads interleaved by the scheduler. Returns what it recorded.
     fn work(&'static self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> Self::History;
 
-    /// Recovers and compares. An error says what is wrong. `depth` chooses how much is done after the first comparison.
+    /// Recovers and compares. An error says what is wrong. `depth` chooses how much is done after
+    /// the first comparison.
     fn check(
         &self,
         medium: &Arc<dyn Medium>,
@@ -125,7 +132,8 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// What every later recovery must find once a recovery of this medium is over ([`RECOVERED`]), if that is known.
+    /// What every later recovery must find once a recovery of this medium is over ([`RECOVERED`]),
+    /// if that is known.
     fn settled(
         &self,
         _medium: Arc<dyn Medium>,
@@ -135,6 +143,7 @@ pub trait Subject: Sized + Sync + 'static {
         Ok(None)
     }
 
-    /// Recovers, marks the end of the recovery, and goes on for a while in a way that the oracle knows.
+    /// Recovers, marks the end of the recovery, and goes on for a while in a way that the oracle
+    /// knows.
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String>;
 }

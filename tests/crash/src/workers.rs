@@ -14,7 +14,8 @@ pub(crate) fn on_all_workers(work: impl Fn() + Sync) {
     });
 }
 
-/// Does `work` with each item on all workers, which take the items in order. The results are in the order of the items.
+/// Does `work` with each item on all workers, which take the items in order. The results are in the
+/// order of the items.
 pub(crate) fn map_on_all_workers<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     on_all_workers(|| {

@@ -1,10 +1,12 @@
-//! `perdura-sim [--seed N] [--seeds N] [--plant N] [--no-plants]`: runs whole clusters in one thread each, as their seeds decide (crates/kv/src/sim).
+//! `perdura-sim [--seed N] [--seeds N] [--plant N] [--no-plants]`: runs whole clusters in one
+//! thread each, as their seeds decide (crates/kv/src/sim).
 //!
-//! `--seed N` is the first seed, and the only one unless `--seeds` says how many. Then each error of reasoning that can be planted in a replica
-//! is planted, and must be noticed within a thousand seeds; `--plant N` does only that, for one error; `--no-plants` leaves it out.
+//! `--seed N` is the first seed, and the only one unless `--seeds` says how many. Then each error
+//! of reasoning that can be planted in a replica is planted, and must be noticed within a thousand
+//! seeds; `--plant N` does only that, for one error; `--no-plants` leaves it out.
 //!
-//! Prints what the runs have had, each violation with its seed and how to run it again, and last `seeds N, violations N`. Exit status 1 on a
-//! violation or an error that was not noticed.
+//! Prints what the runs have had, each violation with its seed and how to run it again, and last
+//! `seeds N, violations N`. Exit status 1 on a violation or an error that was not noticed.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,8 @@ use perdura_pmem::planted::Planting;
 
 use crate::runs::{on_all_cores, run_seed};
 
-/// Number; the seed that is known to notice it, which is tried first; and the error, as the line in the sources has it.
+/// Number; the seed that is known to notice it, which is tried first; and the error, as the line in
+/// the sources has it.
 const PLANTED: [(u32, u64, &str); 25] = [
     (300, 0, "what was not made durable is called so"),
     (301, 171, "a vote or an acknowledgement leaves before it is durable"),

@@ -1,4 +1,5 @@
-//! Cost of a commit: INSERTs or UPDATEs in a stored procedure, so that neither client nor wake-ups count.
+//! Cost of a commit: INSERTs or UPDATEs in a stored procedure, so that neither client nor wake-ups
+//! count.
 
 use anyhow::Result;
 use mysql::Conn;
@@ -28,7 +29,8 @@ BEGIN
   END WHILE;
 END";
 
-/// Each INSERT its own transaction, and for comparison all in one; UPDATEs of a table of one row, each its own transaction.
+/// Each INSERT its own transaction, and for comparison all in one; UPDATEs of a table of one row,
+/// each its own transaction.
 pub fn run(plan: &Plan) -> Result<Report> {
     let many = plan.size(200_000, 40_000);
     let candidates =

@@ -1,4 +1,5 @@
-//! Parts that the decision-support benchmarks, `tpch` and `tpcds`, share: data, queries, answers, and sessions on both engines' servers.
+//! Parts that the decision-support benchmarks, `tpch` and `tpcds`, share: data, queries, answers,
+//! and sessions on both engines' servers.
 
 pub mod answer;
 pub mod data;

@@ -1,7 +1,8 @@
-//! Writes the results into docs/benchmarks.md, between its two markers, one section for each benchmark. A new run replaces the
-//! benchmark's section. The rest of the page is written by hand.
+//! Writes the results into docs/benchmarks.md, between its two markers, one section for each
+//! benchmark. A new run replaces the benchmark's section. The rest of the page is written by hand.
 //!
-//! A benchmark with few series shows all values. One with many shows medians, with a column for each system.
+//! A benchmark with few series shows all values. One with many shows medians, with a column for
+//! each system.
 
 use std::fmt::Write;
 
@@ -26,7 +27,8 @@ pub fn write(reports: &[Report]) -> Result<()> {
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }
 
-/// The page with these sections, `(name, text)`. Each replaces the section of its name or is appended.
+/// The page with these sections, `(name, text)`. Each replaces the section of its name or is
+/// appended.
 fn replace(page: &str, sections: &[(&str, String)]) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (measured, after) = rest.split_once(END)?;
@@ -85,8 +87,8 @@ fn render_series(text: &mut String, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// A table for each metric and each kind of case (the first part of its name): a row for each case, a column for each system. Where
-/// most kinds have a case or two, one table has all kinds.
+/// A table for each metric and each kind of case (the first part of its name): a row for each case,
+/// a column for each system. Where most kinds have a case or two, one table has all kinds.
 fn render_medians(text: &mut String, report: &Report) -> Result<()> {
     let kind = |series: &Series| series.case.split('/').next().unwrap_or_default().to_owned();
     let cases = distinct(report.series.iter().map(|series| series.case.as_str())).len();

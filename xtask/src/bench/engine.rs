@@ -1,8 +1,9 @@
-//! Rows a second through the engine's API, without SQL: runs a program of the engine's crate and reports its results.
+//! Rows a second through the engine's API, without SQL: runs a program of the engine's crate and
+//! reports its results.
 //!
-//! The program is the example `throughput` of perdura-engine. Its standard output has one JSON object a line:
-//! `{"system", "case", "metric", "unit", "value"}` for each value of each round, and `{"medium": "..."}`, which names the medium. Any
-//! other line is an error.
+//! The program is the example `throughput` of perdura-engine. Its standard output has one JSON
+//! object a line: `{"system", "case", "metric", "unit", "value"}` for each value of each round, and
+//! `{"medium": "..."}`, which names the medium. Any other line is an error.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

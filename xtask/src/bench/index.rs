@@ -1,5 +1,5 @@
-//! An index of the engine beside ordered maps in DRAM, through the engine's API: runs the program `index` of perdura-bench and judges
-//! its results.
+//! An index of the engine beside ordered maps in DRAM, through the engine's API: runs the program
+//! `index` of perdura-bench and judges its results.
 
 use anyhow::Result;
 

@@ -1,7 +1,9 @@
-//! A table with a primary key for each system, and procedures that go through its keys one statement at a time.
+//! A table with a primary key for each system, and procedures that go through its keys one
+//! statement at a time.
 //!
-//! The procedures reckon the keys by themselves, so that neither client nor random numbers count: a linear congruential sequence that
-//! comes to every key once before it repeats, and jumps all over the table meanwhile.
+//! The procedures reckon the keys by themselves, so that neither client nor random numbers count: a
+//! linear congruential sequence that comes to every key once before it repeats, and jumps all over
+//! the table meanwhile.
 
 use anyhow::Result;
 use mysql::Conn;
@@ -15,7 +17,8 @@ pub const ROWS: u64 = 100_000;
 const FACTOR: u64 = 78_341;
 const STEP: u64 = 12_347;
 
-/// Statements that run before each round's measurement: the session reads the procedure, and the engine finds its way.
+/// Statements that run before each round's measurement: the session reads the procedure, and the
+/// engine finds its way.
 const WARM_UP: u64 = 1_000;
 
 /// A procedure that runs `statement` for one key after the other.
@@ -91,7 +94,8 @@ pub fn table(system: System) -> String {
 mod tests {
     use super::{FACTOR, ROWS, STEP};
 
-    /// A shorter sequence would stay within a part of the table, and find it in the processor's cache.
+    /// A shorter sequence would stay within a part of the table, and find it in the processor's
+    /// cache.
     #[test]
     fn the_keys_come_one_after_the_other_until_all_have_come() {
         let mut key = 0;

@@ -1,7 +1,8 @@
 //! perdura-kv beside its peers: what one client waits for, and what twenty get done.
 //!
-//! Clients, replicas and peers are processes and threads of this machine, over loopback, without pinning. The floor goes the way that a
-//! write must go, client -> leader -> follower -> leader -> client, with nothing done to it, through processes that wait as the servers.
+//! Clients, replicas and peers are processes and threads of this machine, over loopback, without
+//! pinning. The floor goes the way that a write must go, client -> leader -> follower -> leader ->
+//! client, with nothing done to it, through processes that wait as the servers.
 
 mod drive;
 mod floor;

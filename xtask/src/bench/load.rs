@@ -1,8 +1,10 @@
 //! The paper's load: two concurrent sessions, one CSV file each, into one table without indexes.
 //!
-//! Perdura takes part twice. As `perdura` it loads into a table whose room lies ready and is faulted in: the same rows were loaded
-//! before, and rolled back. As `perdura_new` it loads into a new table, and makes and faults in files as it goes. Nothing of the kind
-//! would help the peers: BLACKHOLE and null need no room, and the memory of MEMORY and InnoDB is faulted in from the first round on.
+//! Perdura takes part twice. As `perdura` it loads into a table whose room lies ready and is
+//! faulted in: the same rows were loaded before, and rolled back. As `perdura_new` it loads into a
+//! new table, and makes and faults in files as it goes. Nothing of the kind would help the peers:
+//! BLACKHOLE and null need no room, and the memory of MEMORY and InnoDB is faulted in from the
+//! first round on.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +57,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-/// Loads all files concurrently into a new table. Returns the time from the common start to the last end.
+/// Loads all files concurrently into a new table. Returns the time from the common start to the
+/// last end.
 fn load(server: &Server, system: System, files: &[PathBuf], rows: u64, local: bool) -> Result<Duration> {
     let mut connection = server.connect()?;
     let create = format!("CREATE TABLE loaded ({}) ENGINE={}", csv::COLUMNS, system.engine());

@@ -1,4 +1,5 @@
-//! Many small tables: what each takes of the medium and of DRAM, and what all together add to a start of the server.
+//! Many small tables: what each takes of the medium and of DRAM, and what all together add to a
+//! start of the server.
 //!
 //! BLACKHOLE, whose tables are no more than their definitions, shows the server's own part.
 
@@ -16,7 +17,8 @@ use crate::{client, csv, process};
 
 const CASE: &str = "tables";
 const ROWS: u64 = 10;
-/// The server keeps few tables open, so that what it keeps for them is little beside what the engines keep for all.
+/// The server keeps few tables open, so that what it keeps for them is little beside what the
+/// engines keep for all.
 const CACHES: [&str; 3] = ["--table-open-cache=10", "--table-open-cache-instances=1", "--table-definition-cache=400"];
 const ROW: &str = "(1, 7, 'b0123456789abcdef', 'c0123456789abcde', '2021-08-18 12:34:56')";
 
@@ -46,13 +48,15 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-/// The server starts twice: empty, and with the tables. All figures are differences between the two.
+/// The server starts twice: empty, and with the tables. All figures are differences between the
+/// two.
 fn measure(server: &mut Server, system: System, tables: u64, report: &mut Report) -> Result<()> {
     let empty = start(server, "SELECT 1")?;
     make(&mut server.connect()?, system, tables)?;
     let file_bytes = file_bytes(server)?;
     let full = start(server, &format!("SELECT * FROM t{} LIMIT 1", tables / 2))?;
-    // An engine may open a table only when it is used. What the server itself keeps open is closed again.
+    // An engine may open a table only when it is used. What the server itself keeps open is closed
+    // again.
     let mut connection = server.connect()?;
     for table in 0..tables {
         let found: u64 = client::value(&mut connection, &format!("SELECT COUNT(*) FROM t{table}"))?;
@@ -98,7 +102,8 @@ fn make(connection: &mut Conn, system: System, tables: u64) -> Result<()> {
     Ok(())
 }
 
-/// Lengths of the tables' files: Perdura's data files, other engines' files, and the server's definitions.
+/// Lengths of the tables' files: Perdura's data files, other engines' files, and the server's
+/// definitions.
 fn file_bytes(server: &Server) -> Result<u64> {
     let pool = files::lengths(&server.directory().join("pool"), |name| name.starts_with("t."))?;
     Ok(pool + files::lengths(&server.directory().join("data/test"), |_| true)?)

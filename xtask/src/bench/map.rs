@@ -1,4 +1,5 @@
-//! The ordered maps beside their peers: runs the program `map` of perdura-bench, judges and reports its results.
+//! The ordered maps beside their peers: runs the program `map` of perdura-bench, judges and reports
+//! its results.
 
 mod quoted;
 mod sweeps;

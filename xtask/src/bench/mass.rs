@@ -1,4 +1,5 @@
-//! Mass changes: one transaction updates or deletes rows by the million. What it costs in time and DRAM, and what purge has to do after.
+//! Mass changes: one transaction updates or deletes rows by the million. What it costs in time and
+//! DRAM, and what purge has to do after.
 
 mod dram;
 mod keys;
@@ -15,13 +16,15 @@ use super::systems::{self, Servers, System};
 
 /// Cases that may take at most half of InnoDB's time.
 const CASES: [&str; 4] = ["update", "update2", "delete", "update/2"];
-/// When the statements of a quick run have to end, without keys and with them, so that there is time for the rest.
+/// When the statements of a quick run have to end, without keys and with them, so that there is
+/// time for the rest.
 const STATEMENTS_TIME: Duration = Duration::from_secs(14);
 const KEYS_TIME: Duration = Duration::from_secs(30);
 /// Bytes of DRAM a row that still count as none.
 const NONE: f64 = 0.5;
 
-/// All cases. Statements run in one server; measurements of DRAM have servers of their own; the case `engine` has none.
+/// All cases. Statements run in one server; measurements of DRAM have servers of their own; the
+/// case `engine` has none.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(2_000_000, 500_000);
     let candidates = [System::Memory, System::Innodb, System::InnodbPwrite, System::Perdura];

@@ -1,4 +1,5 @@
-//! DRAM that one transaction takes to load rows: the growth of the server's private memory (RssAnon), without mapped files.
+//! DRAM that one transaction takes to load rows: the growth of the server's private memory
+//! (RssAnon), without mapped files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::{client, csv, process};
 const SAMPLE: Duration = Duration::from_millis(2);
 const METRIC: &str = "bytes_per_row";
 
-/// Each run has a server of its own, so that it inherits no memory. Buffer pools are private memory and count.
+/// Each run has a server of its own, so that it inherits no memory. Buffer pools are private memory
+/// and count.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(1_000_000, 250_000);
     let systems = systems::chosen(plan, &[System::Memory, System::Innodb, System::Perdura]);

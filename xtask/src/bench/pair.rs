@@ -1,5 +1,6 @@
-//! One server for each engine, for benchmarks that count the server's CPU time: nothing that one engine does in the background counts
-//! as the other's. Both are the same program with the same options, and keep their data on the same medium.
+//! One server for each engine, for benchmarks that count the server's CPU time: nothing that one
+//! engine does in the background counts as the other's. Both are the same program with the same
+//! options, and keep their data on the same medium.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts InnoDB's server and, if it takes part, Perdura's, with `extra` options besides those of all benchmarks.
+    /// Starts InnoDB's server and, if it takes part, Perdura's, with `extra` options besides those
+    /// of all benchmarks.
     pub fn start(plan: &Plan, extra: &[String]) -> Result<Self> {
         let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
         let start = |system: &System| {

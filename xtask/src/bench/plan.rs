@@ -37,7 +37,8 @@ impl Plan {
         Self { threads, ..self }
     }
 
-    /// The same, for a part of the benchmark whose last round should end so long after the begin if the run is a quick one.
+    /// The same, for a part of the benchmark whose last round should end so long after the begin if
+    /// the run is a quick one.
     pub fn until(self, quick: Duration) -> Self {
         Self { time: if self.quick { quick } else { self.time }, ..self }
     }

@@ -1,4 +1,5 @@
-//! Reading one row by its primary key: SELECTs in a stored procedure, so that neither client nor wake-ups count.
+//! Reading one row by its primary key: SELECTs in a stored procedure, so that neither client nor
+//! wake-ups count.
 
 use anyhow::Result;
 

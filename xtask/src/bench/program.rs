@@ -1,6 +1,7 @@
 //! The programs of perdura-bench: runs one and reads its results.
 //!
-//! A program's standard output has one JSON object a line (see `perdura_bench::output`). Its progress goes to our standard error.
+//! A program's standard output has one JSON object a line (see `perdura_bench::output`). Its
+//! progress goes to our standard error.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -12,7 +13,8 @@ use super::plan::Plan;
 use super::report::Report;
 use crate::{paths, process};
 
-/// Runs the program `name` with `words`, and with the options that all programs take. Returns its lines.
+/// Runs the program `name` with `words`, and with the options that all programs take. Returns its
+/// lines.
 pub fn run(name: &str, words: &[&str], plan: &Plan) -> Result<Vec<Value>> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "perdura-bench", "--bin", name, "--"]).args(words);
@@ -41,7 +43,8 @@ pub fn medium(lines: &[Value]) -> String {
     format!("{medium} ({file_system})")
 }
 
-/// Adds the values and notes of all lines. `metrics` has each metric that there may be, with its unit.
+/// Adds the values and notes of all lines. `metrics` has each metric that there may be, with its
+/// unit.
 pub fn add(report: &mut Report, lines: &[Value], metrics: &[(&'static str, &'static str)]) -> Result<()> {
     for line in lines {
         if let Some(note) = line["note"].as_str() {

@@ -11,7 +11,8 @@ const LAG: &str = "SELECT CAST(variable_value AS UNSIGNED) FROM information_sche
                    WHERE variable_name = 'Perdura_purge_lag'";
 const POLL: Duration = Duration::from_millis(2);
 
-/// Waits until no version waits for purge, at most `limit`. Returns the time that took, and the versions still waiting then.
+/// Waits until no version waits for purge, at most `limit`. Returns the time that took, and the
+/// versions still waiting then.
 pub fn wait(connection: &mut Conn, limit: Duration) -> Result<(Duration, u64)> {
     let begun = Instant::now();
     loop {

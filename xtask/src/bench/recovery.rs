@@ -1,4 +1,5 @@
-//! Restart after kill -9 with committed and uncommitted rows: from the start of the process to the first query's answer.
+//! Restart after kill -9 with committed and uncommitted rows: from the start of the process to the
+//! first query's answer.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! The report of a benchmark, as text and as JSON: series of runs, ratios within rounds, targets met or missed.
+//! The report of a benchmark, as text and as JSON: series of runs, ratios within rounds, targets
+//! met or missed.
 
 use std::fmt;
 use std::fs::File;
@@ -103,7 +104,8 @@ impl Report {
         self.series.iter().find(|s| s.system == system && s.case == case && s.metric == metric)
     }
 
-    /// Keeps, of two set-ups of a peer, the one with the lower median in each case, under the name `peer`.
+    /// Keeps, of two set-ups of a peer, the one with the lower median in each case, under the name
+    /// `peer`.
     pub fn keep_better(&mut self, peer: &str, variant: &str) {
         let losers: Vec<(usize, String)> = (0..self.series.len())
             .filter(|&index| self.series[index].system == variant)
@@ -275,7 +277,8 @@ mod tests {
         assert_eq!(report.paired("perdura", "memory", "a", "time_s", |own, peer| peer / own), None);
     }
 
-    /// A checker that reads the JSON must not take a case that did not run for one that took no time.
+    /// A checker that reads the JSON must not take a case that did not run for one that took no
+    /// time.
     #[test]
     fn a_case_that_is_not_supported_has_no_value() {
         let mut report = Report::new("test", String::new(), String::new());

@@ -1,4 +1,5 @@
-//! Restart with a large table that has keys, after kill -9: from the start of the process to the first query's answer by primary key.
+//! Restart with a large table that has keys, after kill -9: from the start of the process to the
+//! first query's answer by primary key.
 
 use std::time::Instant;
 
@@ -15,8 +16,8 @@ const COLUMNS: &str = "id BIGINT NOT NULL PRIMARY KEY, k INT NOT NULL, text VARC
 /// Rows that one statement inserts.
 const BATCH: u64 = 1_000_000;
 
-/// `server_s` for a server killed while empty, and `ready_s`, what it takes beyond that with the table. Each run fills a table anew,
-/// so that the redo log has what it has after a load.
+/// `server_s` for a server killed while empty, and `ready_s`, what it takes beyond that with the
+/// table. Each run fills a table anew, so that the redo log has what it has after a load.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(10_000_000, 1_000_000);
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
@@ -54,7 +55,8 @@ fn restart(server: &mut Server, query: &str, answer: &str) -> Result<f64> {
     Ok(took_s)
 }
 
-/// The secondary key of row `id`: scattered over all numbers below that of the rows, the same for all systems.
+/// The secondary key of row `id`: scattered over all numbers below that of the rows, the same for
+/// all systems.
 fn key(id: u64, rows: u64) -> u64 {
     id * 7_919 % (rows - 1)
 }

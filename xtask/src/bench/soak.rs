@@ -1,5 +1,5 @@
-//! Soak: mixed load for minutes, and meanwhile one reader that holds a snapshot. How much it slows the others down, and whether memory
-//! and files stop growing when it has ended.
+//! Soak: mixed load for minutes, and meanwhile one reader that holds a snapshot. How much it slows
+//! the others down, and whether memory and files stop growing when it has ended.
 
 mod load;
 mod sample;
@@ -19,7 +19,8 @@ use crate::client;
 use crate::server::Server;
 
 const METRIC: &str = "ops_per_s";
-/// The parts of a run, with the windows of each. In the first the table comes to the state in which the load keeps it.
+/// The parts of a run, with the windows of each. In the first the table comes to the state in which
+/// the load keeps it.
 const PARTS: [(&str, u32); 4] = [("begin", 2), ("alone", 5), ("reader", 5), ("after", 6)];
 /// Windows at the end of the part after that are compared with as many before.
 const COMPARED: usize = 2;
@@ -98,7 +99,8 @@ fn soak(server: &Server, system: System, rows: u64, window: Duration, report: &m
     load::check(server, system, rows)
 }
 
-/// A session with an open snapshot. It reads when it begins and when it ends, and has to find the same.
+/// A session with an open snapshot. It reads when it begins and when it ends, and has to find the
+/// same.
 struct Reader {
     connection: Conn,
     sum: u64,

@@ -16,7 +16,8 @@ const MIXED_ROWS: u64 = 100_000;
 /// Bytes of a version's header and of the directory word that names it.
 const PERDURA_HEADERS: f64 = 16.0 + 8.0;
 
-/// Tables of rows of one length, also after updates, and of rows of many lengths. The server tells the space they take.
+/// Tables of rows of one length, also after updates, and of rows of many lengths. The server tells
+/// the space they take.
 pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
     let servers = Servers::start(&systems)?;

@@ -1,7 +1,8 @@
-//! Small commits beside the commit of a large transaction, through the engine's API: runs the program `transactions stall` of
-//! perdura-bench and judges its results.
+//! Small commits beside the commit of a large transaction, through the engine's API: runs the
+//! program `transactions stall` of perdura-bench and judges its results.
 //!
-//! Without a server there is only one thread for each of the two, so on a small machine little but the engine can hold a commit up.
+//! Without a server there is only one thread for each of the two, so on a small machine little but
+//! the engine can hold a commit up.
 
 use anyhow::Result;
 

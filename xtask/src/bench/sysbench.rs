@@ -1,6 +1,8 @@
-//! sysbench's OLTP scripts beside InnoDB: transactions a second, their latency, and the server's CPU time for each.
+//! sysbench's OLTP scripts beside InnoDB: transactions a second, their latency, and the server's
+//! CPU time for each.
 //!
-//! Each engine has a server of its own (see `pair`). The runs of the two alternate. A case with a binary log has the prefix `binlog/`.
+//! Each engine has a server of its own (see `pair`). The runs of the two alternate. A case with a
+//! binary log has the prefix `binlog/`.
 
 mod tool;
 mod workload;
@@ -67,7 +69,8 @@ impl Part<'_> {
             }
             let mut runs = 0;
             systems::rounds(&self.plan, rounds, systems, |system| {
-                // The systems of a round come one after the other, and choose the same rows. sysbench takes 0 for no seed.
+                // The systems of a round come one after the other, and choose the same rows.
+                // sysbench takes 0 for no seed.
                 let seed = runs / systems.len() + 1;
                 runs += 1;
                 self.run(system, case, &name, seed, report)
@@ -108,8 +111,9 @@ fn keep_copy(pair: &Pair, system: System) -> Result<()> {
     client::execute(&mut pair.of(system).connect()?, &statements)
 }
 
-/// Puts rows back that were deleted. Otherwise the deletes of a fast engine would soon find no row, and be faster still; and scripts
-/// that delete a row and insert it again would meet in rows that are missing, which ends sysbench with a duplicate key.
+/// Puts rows back that were deleted. Otherwise the deletes of a fast engine would soon find no row,
+/// and be faster still; and scripts that delete a row and insert it again would meet in rows that
+/// are missing, which ends sysbench with a duplicate key.
 fn refill(pair: &Pair, system: System) -> Result<()> {
     let mut connection = pair.of(system).connect()?;
     for table in 1..=TABLES {

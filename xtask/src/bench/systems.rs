@@ -1,8 +1,9 @@
 //! The systems under test, and the servers they run in.
 //!
-//! All engines run in one server, so that they share everything above the engine. InnoDB runs at its best: a buffer pool larger than
-//! the data, everything on the same medium, one fsync a commit as its users run it. In full runs a second server writes InnoDB's redo
-//! log by pwrite instead of mapping it, and the better of the two is reported.
+//! All engines run in one server, so that they share everything above the engine. InnoDB runs at
+//! its best: a buffer pool larger than the data, everything on the same medium, one fsync a commit
+//! as its users run it. In full runs a second server writes InnoDB's redo log by pwrite instead of
+//! mapping it, and the better of the two is reported.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use super::report::Report;
 use crate::server::{Options, Server};
 use crate::{client, paths, plugin, process};
 
-/// Pause after tables were dropped, so that background work of one engine does not disturb the next.
+/// Pause after tables were dropped, so that background work of one engine does not disturb the
+/// next.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// One system under test.
@@ -30,11 +32,13 @@ pub enum System {
     Innodb,
     /// InnoDB, redo log written by pwrite.
     InnodbPwrite,
-    /// The floor of a transactional engine: takes part in commits and throws rows away (bench/null_engine).
+    /// The floor of a transactional engine: takes part in commits and throws rows away
+    /// (bench/null_engine).
     Null,
     /// This project's engine.
     Perdura,
-    /// This project's engine where it has to get its files as it goes, instead of finding room made and faulted in before.
+    /// This project's engine where it has to get its files as it goes, instead of finding room made
+    /// and faulted in before.
     PerduraNew,
 }
 
@@ -153,7 +157,8 @@ pub fn medium(server: &Server) -> Result<String> {
     })
 }
 
-/// Calls `run` for every system, `rounds` times, each round in another order. A quick run ends earlier when it is late.
+/// Calls `run` for every system, `rounds` times, each round in another order. A quick run ends
+/// earlier when it is late.
 pub fn rounds<F>(plan: &Plan, rounds: usize, systems: &[System], mut run: F) -> Result<()>
 where
     F: FnMut(System) -> Result<()>,
@@ -173,8 +178,9 @@ where
     Ok(())
 }
 
-/// Runs the statements at once, each in a session of its own. A session runs `before` first, and `after` when all statements have
-/// ended. Returns the time from the statements' common start to the last one's end.
+/// Runs the statements at once, each in a session of its own. A session runs `before` first, and
+/// `after` when all statements have ended. Returns the time from the statements' common start to
+/// the last one's end.
 pub fn at_once(server: &Server, before: &[&str], statements: &[String], after: &[&str]) -> Result<Duration> {
     let mut connections = Vec::new();
     for _ in statements {

@@ -1,15 +1,19 @@
-//! TPC-C, after revision 5.11 of the specification, beside InnoDB: its five transactions in their mix, without keying and think times.
-//! The result is no official one: it says how many New-Orders a minute (tpmC) one engine does beside the other.
+//! TPC-C, after revision 5.11 of the specification, beside InnoDB: its five transactions in their
+//! mix, without keying and think times. The result is no official one: it says how many New-Orders
+//! a minute (tpmC) one engine does beside the other.
 //!
-//! Terminals send their transactions statement by statement; in the cases `.../procedures` as one call each.
+//! Terminals send their transactions statement by statement; in the cases `.../procedures` as one
+//! call each.
 //!
-//! Each engine has a server of its own (see `pair`). All terminals are threads of this process. After each run the consistency
-//! conditions are checked, and the books of what was acknowledged.
+//! Each engine has a server of its own (see `pair`). All terminals are threads of this process.
+//! After each run the consistency conditions are checked, and the books of what was acknowledged.
 //!
-//! Both engines run at READ COMMITTED. What a transaction reads and then writes it reads FOR UPDATE, so no update is lost, and the
-//! conditions hold at that level. At REPEATABLE READ, Perdura refuses to lock a row that was changed since the transaction's snapshot
-//! (error 1213), which the rows of districts nearly always are; InnoDB takes the newest row there, so it gives no more than at READ
-//! COMMITTED. A deadlock or a lock wait that takes too long is counted, and the transaction is tried again.
+//! Both engines run at READ COMMITTED. What a transaction reads and then writes it reads FOR
+//! UPDATE, so no update is lost, and the conditions hold at that level. At REPEATABLE READ, Perdura
+//! refuses to lock a row that was changed since the transaction's snapshot (error 1213), which the
+//! rows of districts nearly always are; InnoDB takes the newest row there, so it gives no more than
+//! at READ COMMITTED. A deadlock or a lock wait that takes too long is counted, and the transaction
+//! is tried again.
 
 mod case;
 mod consistency;

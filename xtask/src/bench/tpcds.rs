@@ -1,7 +1,9 @@
-//! `cargo xtask tpcds`: the 99 queries of TPC-DS at scale 0.1 on Perdura and InnoDB, each engine in a server of its own (see `pair`).
+//! `cargo xtask tpcds`: the 99 queries of TPC-DS at scale 0.1 on Perdura and InnoDB, each engine in
+//! a server of its own (see `pair`).
 //!
-//! The optimizer has what ANALYZE TABLE gives. Each query runs on one engine right after the other, in some pairs. It fails if the
-//! answers differ as multisets of rows, or if Perdura's time is over the limit in the median of the pairs; then both plans are printed.
+//! The optimizer has what ANALYZE TABLE gives. Each query runs on one engine right after the other,
+//! in some pairs. It fails if the answers differ as multisets of rows, or if Perdura's time is over
+//! the limit in the median of the pairs; then both plans are printed.
 
 use std::path::PathBuf;
 
@@ -26,7 +28,8 @@ const SCALE: &str = "0.1";
 const METRIC: &str = "time_s";
 /// Pairs of runs unless the command line says otherwise.
 const PAIRS: usize = 3;
-/// When a query is ended. One that takes so long in both engines, or in InnoDB, is named: there are no two answers.
+/// When a query is ended. One that takes so long in both engines, or in InnoDB, is named: there are
+/// no two answers.
 const LONGEST_S: u64 = 60;
 /// Most that a query may take in times of InnoDB's, and the difference that counts as none.
 const QUERY_MOST: f64 = 2.0;

@@ -20,8 +20,8 @@ use super::plan::Plan;
 use super::report::Report;
 use super::systems::System;
 
-/// The queries have the parameters of the specification's validation (clause 2.4). Query 15 has a common table expression in place of
-/// its view.
+/// The queries have the parameters of the specification's validation (clause 2.4). Query 15 has a
+/// common table expression in place of its view.
 const QUERIES: &str = include_str!("tpch/queries.sql");
 const SCHEMA: &str = include_str!("tpch/schema.sql");
 const METRIC: &str = "time_s";

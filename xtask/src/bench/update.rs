@@ -1,5 +1,5 @@
-//! Changing one row by its primary key, each in a transaction of its own: UPDATEs in a stored procedure, so that neither client nor
-//! wake-ups count.
+//! Changing one row by its primary key, each in a transaction of its own: UPDATEs in a stored
+//! procedure, so that neither client nor wake-ups count.
 
 use anyhow::{Result, ensure};
 

@@ -1,4 +1,5 @@
-//! After a restart: compares the database with what the oracle allows, and settles open outcomes by what is found.
+//! After a restart: compares the database with what the oracle allows, and settles open outcomes by
+//! what is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +12,8 @@ use super::model::{ACCOUNTS, AMOUNT_AT_START, InFlight, Place, Row, State, Trans
 use super::worker::Worker;
 use crate::indexes;
 
-/// Checks everything and brings the workers' books up to date. Returns one line for each broken promise. `base` holds the contested
-/// rows as they were found last time.
+/// Checks everything and brings the workers' books up to date. Returns one line for each broken
+/// promise. `base` holds the contested rows as they were found last time.
 pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> Result<Vec<String>> {
     let mut violations = Vec::new();
     settle_prepared(connection, workers, &mut violations)?;
@@ -36,7 +37,8 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
     Ok(violations)
 }
 
-/// Checks that no value of AUTO_INCREMENT was given twice, whether or not its transaction came through.
+/// Checks that no value of AUTO_INCREMENT was given twice, whether or not its transaction came
+/// through.
 fn repeated_numbers(workers: &[Worker], violations: &mut Vec<String>) {
     let mut seen = BTreeMap::new();
     for worker in workers {
@@ -48,8 +50,8 @@ fn repeated_numbers(workers: &[Worker], violations: &mut Vec<String>) {
     }
 }
 
-/// Settles two-phase transactions. One that must be prepared must be listed and is committed now; one that is not listed was decided
-/// before the crash.
+/// Settles two-phase transactions. One that must be prepared must be listed and is committed now;
+/// one that is not listed was decided before the crash.
 fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &mut Vec<String>) -> Result<()> {
     let listed: Vec<(u64, u64, u64, String)> = connection.query("XA RECOVER")?;
     let mut listed: Vec<String> = listed.into_iter().map(|(.., name)| name).collect();
@@ -79,7 +81,8 @@ fn settle_prepared(connection: &mut Conn, workers: &mut [Worker], violations: &m
     Ok(())
 }
 
-/// Checks the contested rows. Returns for each client's open transaction whether they show it, if it wrote any.
+/// Checks the contested rows. Returns for each client's open transaction whether they show it, if
+/// it wrote any.
 fn contested_rows(
     connection: &mut Conn,
     workers: &mut [Worker],
@@ -119,8 +122,8 @@ fn contested_rows(
     Ok(decided)
 }
 
-/// Checks that the state is the acknowledged one, or that with the whole transaction in flight. The contested rows may have decided
-/// which of the two.
+/// Checks that the state is the acknowledged one, or that with the whole transaction in flight. The
+/// contested rows may have decided which of the two.
 fn settle(worker: &mut Worker, found: State, decided: Option<bool>, violations: &mut Vec<String>) {
     if found == worker.state && decided != Some(true) {
         worker.in_flight = InFlight::Nothing;
@@ -183,7 +186,8 @@ fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) 
     Ok(state)
 }
 
-/// Checks that every account holds its initial money and the sum of its ledger lines. The books are settled by now.
+/// Checks that every account holds its initial money and the sum of its ledger lines. The books are
+/// settled by now.
 fn accounts(connection: &mut Conn, workers: &[Worker]) -> Result<()> {
     let mut expected: BTreeMap<u32, i64> = (0..ACCOUNTS).map(|id| (id, AMOUNT_AT_START)).collect();
     for transfer in workers.iter().flat_map(|worker| worker.state.transfers.values()) {

@@ -1,9 +1,10 @@
 //! What one client knows to be in the database: the oracle's half of the process-crash test.
 //!
-//! A transaction is a list of changes. Acknowledged changes are applied to the client's state; those of a transaction
-//! whose outcome a crash hid are kept aside, and the database must show the state with all of them or with none.
-//! A client's state holds what it alone changes. Accounts are shared, and their sums follow from everybody's transfers;
-//! so are the contested rows, whose books contest.rs keeps.
+//! A transaction is a list of changes. Acknowledged changes are applied to the client's state;
+//! those of a transaction whose outcome a crash hid are kept aside, and the database must show the
+//! state with all of them or with none. A client's state holds what it alone changes. Accounts are
+//! shared, and their sums follow from everybody's transfers; so are the contested rows, whose books
+//! contest.rs keeps.
 
 use std::collections::BTreeMap;
 
@@ -156,7 +157,8 @@ pub enum InFlight {
         name: String,
         /// What it changed.
         changes: Vec<Change>,
-        /// Whether PREPARE was answered and nothing was sent after it, so that it must be found prepared.
+        /// Whether PREPARE was answered and nothing was sent after it, so that it must be found
+        /// prepared.
         must_be_prepared: bool,
         /// Whether XA COMMIT was sent, so that it may be found committed.
         may_be_committed: bool,

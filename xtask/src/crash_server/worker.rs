@@ -1,7 +1,8 @@
 //! One client: random transactions and DDL until the server is killed, keeping the oracle's books.
 //!
-//! Invariant: `state` holds exactly what was acknowledged. Before the client sends anything that may commit, `in_flight` names the
-//! changes. Only the answer clears it and advances `state`. An error as the answer means "not done".
+//! Invariant: `state` holds exactly what was acknowledged. Before the client sends anything that
+//! may commit, `in_flight` names the changes. Only the answer clears it and advances `state`. An
+//! error as the answer means "not done".
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -95,7 +96,8 @@ impl Worker {
         self.contested.extend(contested(changes));
     }
 
-    /// Works until the connection is lost. Fails if that happens before `killed` is set, or on an unexpected error.
+    /// Works until the connection is lost. Fails if that happens before `killed` is set, or on an
+    /// unexpected error.
     pub fn run(&mut self, socket: &Path, killed: &AtomicBool, xa: bool) -> Result<()> {
         self.xa = xa;
         let trouble = match client::connect(socket) {
@@ -329,7 +331,8 @@ impl Worker {
         }
     }
 
-    /// A random INSERT, UPDATE or DELETE on the rows of `view`; `None` when there is nothing to change.
+    /// A random INSERT, UPDATE or DELETE on the rows of `view`; `None` when there is nothing to
+    /// change.
     fn row_statement(&mut self, view: &State, changes: &mut Vec<Change>) -> Option<String> {
         let place = if self.random.random_bool(0.75) { Place::Own } else { Place::Shared };
         let rows = view.rows(place);

@@ -1,7 +1,8 @@
-//! kill -9 in the middle of a load. Afterwards exactly the acknowledged transactions must be found, each as a whole.
+//! kill -9 in the middle of a load. Afterwards exactly the acknowledged transactions must be found,
+//! each as a whole.
 //!
-//! Two sessions load files of 50,000 rows, one transaction each. A transaction that was not answered when the server died may be
-//! found as a whole or not at all.
+//! Two sessions load files of 50,000 rows, one transaction each. A transaction that was not
+//! answered when the server died may be found as a whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -68,7 +69,8 @@ pub fn kill_during_load(server: &mut Server) -> Result<()> {
     Ok(())
 }
 
-/// Returns the files whose load was acknowledged, and those whose load was begun and not acknowledged.
+/// Returns the files whose load was acknowledged, and those whose load was begun and not
+/// acknowledged.
 fn load_until_killed(server: &mut Server, files: &[PathBuf]) -> Result<(BTreeSet<u64>, BTreeSet<u64>)> {
     let (acknowledged, begun) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
     let killed = AtomicBool::new(false);

@@ -1,4 +1,5 @@
-//! The tables of nycflights13: their columns, and loading them from CSV, where `NA` stands for NULL.
+//! The tables of nycflights13: their columns, and loading them from CSV, where `NA` stands for
+//! NULL.
 
 use anyhow::{Context, Result, ensure};
 use mysql::Conn;

@@ -1,4 +1,5 @@
-//! Queries over the flights, with joins and aggregates, in Perdura and InnoDB: the rows must be the same, and both times are shown.
+//! Queries over the flights, with joins and aggregates, in Perdura and InnoDB: the rows must be the
+//! same, and both times are shown.
 
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use crate::client;
 /// Rows shown of a result.
 const SHOWN: usize = 3;
 
-/// A question and its query; `{}` stands for the engine. Every ORDER BY is total, so results compare row by row.
+/// A question and its query; `{}` stands for the engine. Every ORDER BY is total, so results
+/// compare row by row.
 const QUERIES: [(&str, &str); 5] = [
     (
         "Which airlines are late most?",

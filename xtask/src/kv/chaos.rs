@@ -1,7 +1,9 @@
-//! `cargo xtask kv-chaos`: replicas in network namespaces under faults that a seed decides, and clients whose histories Porcupine judges.
+//! `cargo xtask kv-chaos`: replicas in network namespaces under faults that a seed decides, and
+//! clients whose histories Porcupine judges.
 //!
-//! The outer process builds, shows that the judge can say no, and judges. The inner one, in namespaces of its own (net.rs), has the cluster,
-//! the clients and the faults. The seed decides what is done and in which order; when it takes effect is up to the machine.
+//! The outer process builds, shows that the judge can say no, and judges. The inner one, in
+//! namespaces of its own (net.rs), has the cluster, the clients and the faults. The seed decides
+//! what is done and in which order; when it takes effect is up to the machine.
 
 mod clients;
 mod end;
@@ -112,7 +114,8 @@ fn home(node: usize, library: &Path) -> Result<Home> {
         ("LD_PRELOAD", library.display().to_string()),
         ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
         ("FAKETIME_CACHE_DURATION", "1".into()),
-        // Two names, of two versions. The steady clock is not moved: what people set does not move it either.
+        // Two names, of two versions. The steady clock is not moved: what people set does not move
+        // it either.
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
         ("DONT_FAKE_MONOTONIC", "1".into()),
     ];

@@ -1,7 +1,9 @@
-//! `cargo xtask kv-clients`: the clients that people have, unchanged, on a cluster of three replicas: redis-cli, redis-benchmark,
-//! redis-py, go-redis and redis-rs, plain and, where they have one, in cluster mode.
+//! `cargo xtask kv-clients`: the clients that people have, unchanged, on a cluster of three
+//! replicas: redis-cli, redis-benchmark, redis-py, go-redis and redis-rs, plain and, where they
+//! have one, in cluster mode.
 //!
-//! The programs of tests/kv-clients fetch their libraries from PyPI, the Go proxy and crates.io, in the versions pinned there.
+//! The programs of tests/kv-clients fetch their libraries from PyPI, the Go proxy and crates.io, in
+//! the versions pinned there.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -104,7 +106,8 @@ fn cli(addresses: &Addresses) -> Result<()> {
 
 fn benchmark(addresses: &Addresses) -> Result<()> {
     let port = addresses.leader.to_string();
-    // Its cluster mode wants several masters, which no cluster of one shard has, of whatever server.
+    // Its cluster mode wants several masters, which no cluster of one shard has, of whatever
+    // server.
     let more: [&[&str]; 2] = [&[], &["-P", "16"]];
     for words in more {
         let mut command = limited("redis-benchmark");

@@ -80,8 +80,8 @@ pub fn build() -> Result<()> {
     process::cargo_build_release("perdura-kv")
 }
 
-/// Names a directory for what this process runs, and removes those of runs that were ended before they could do so. What they ran has ended
-/// with them.
+/// Names a directory for what this process runs, and removes those of runs that were ended before
+/// they could do so. What they ran has ended with them.
 pub fn directory(place: &Path, name: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     for entry in std::fs::read_dir(place)? {
@@ -95,7 +95,8 @@ pub fn directory(place: &Path, name: &str) -> Result<PathBuf> {
     Ok(place.join(format!("{name}-{}", std::process::id())))
 }
 
-/// A command that runs another one, which ends with the thread that has started it, however that ends.
+/// A command that runs another one, which ends with the thread that has started it, however that
+/// ends.
 pub fn ending_with_us() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]);

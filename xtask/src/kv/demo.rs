@@ -1,5 +1,5 @@
-//! `cargo xtask demo-kv`: a cluster of three replicas under load. Its leader is killed, and a replica loses all its data and
-//! is replaced by a new one.
+//! `cargo xtask demo-kv`: a cluster of three replicas under load. Its leader is killed, and a
+//! replica loses all its data and is replaced by a new one.
 //!
 //! The demo checks what it shows: it fails if a write that was acknowledged is lost.
 

@@ -48,7 +48,8 @@ impl Load {
     }
 }
 
-/// Writes rising numbers to a key. Returns the last that was acknowledged, and the last that was sent.
+/// Writes rising numbers to a key. Returns the last that was acknowledged, and the last that was
+/// sent.
 pub fn write(load: &Load, ports: &[u16], key: &str, begun: Instant) -> (u64, u64) {
     let (mut acknowledged, mut sent, mut at) = (0, 0, 0);
     let (mut client, mut took) = (None, Vec::new());

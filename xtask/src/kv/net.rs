@@ -1,7 +1,9 @@
-//! A private network: a bridge, and nodes behind it, each a network namespace that can be made deaf to others.
+//! A private network: a bridge, and nodes behind it, each a network namespace that can be made deaf
+//! to others.
 //!
-//! The command runs itself again in namespaces of its own (`unshare`): network, mounts and processes. So nothing of the network, no process and
-//! no mount outlives it, however it ends. Root is not needed where users may make namespaces, as Debian lets them.
+//! The command runs itself again in namespaces of its own (`unshare`): network, mounts and
+//! processes. So nothing of the network, no process and no mount outlives it, however it ends. Root
+//! is not needed where users may make namespaces, as Debian lets them.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -15,7 +17,8 @@ use crate::process;
 /// Where the directory given to [`enter`] is seen inside.
 pub const PLACE: &str = "/run/perdura-kv";
 
-/// What is done before the command: /run and /dev/shm become private, since `ip` and libfaketime leave files there.
+/// What is done before the command: /run and /dev/shm become private, since `ip` and libfaketime
+/// leave files there.
 const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir \"$2\"; mount --bind \"$1\" \"$2\"; \
     mount -t tmpfs none /dev/shm; ip link set lo up; shift 2; exec \"$@\"";
 
@@ -23,7 +26,8 @@ const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir \"$2\"; mount --b
 const RULES: &str = "table inet wire { set deaf { type ipv4_addr; }; \
     chain input { type filter hook input priority 0; ip saddr @deaf drop; }; }\n";
 
-/// Runs this program again, with other words, in namespaces of its own, where it sees `top` at [`PLACE`].
+/// Runs this program again, with other words, in namespaces of its own, where it sees `top` at
+/// [`PLACE`].
 pub fn enter(top: &Path, words: &[String]) -> Result<ExitStatus> {
     let mut unshare = vec!["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
     if !process::is_root() {

@@ -1,4 +1,5 @@
-//! `cargo xtask kv-page`: the page of a replica in a real browser, while clients write and after the leader was killed.
+//! `cargo xtask kv-page`: the page of a replica in a real browser, while clients write and after
+//! the leader was killed.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,8 @@ use crate::{paths, process};
 
 /// Seconds that one look of the browser may take.
 const PATIENCE_S: u64 = 90;
-/// Longer than the default: a browser that starts may keep a replica from its processor for half a second.
+/// Longer than the default: a browser that starts may keep a replica from its processor for half a
+/// second.
 const ELECTION_MS: u64 = 2000;
 
 /// Opens the page of each replica, kills the leader, and looks at the next one's.

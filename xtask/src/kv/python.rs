@@ -1,4 +1,5 @@
-//! Python programs with libraries of their own, which are installed into an environment below build/.
+//! Python programs with libraries of their own, which are installed into an environment below
+//! build/.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ use anyhow::{Context, Result};
 
 use crate::{paths, process};
 
-/// The interpreter with the libraries that `requirements.txt` in `sources` names. They are installed if that has changed.
+/// The interpreter with the libraries that `requirements.txt` in `sources` names. They are
+/// installed if that has changed.
 pub fn interpreter(sources: &Path, name: &str) -> Result<PathBuf> {
     let home = paths::build().join(name).join("venv");
     let requirements = sources.join("requirements.txt");

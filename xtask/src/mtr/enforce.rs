@@ -1,11 +1,14 @@
-//! Suites of the server's own driver with every table made in one engine (`enforce_storage_engine`): once InnoDB, once Perdura.
+//! Suites of the server's own driver with every table made in one engine
+//! (`enforce_storage_engine`): once InnoDB, once Perdura.
 //!
-//! The expected results of those tests are of other settings, so most of what differs from them says nothing. What counts is what the
-//! two runs have in common: a test fails only if its output with Perdura is not that with InnoDB, apart from the engines' names, the order of
-//! lines and the plans of EXPLAIN.
+//! The expected results of those tests are of other settings, so most of what differs from them
+//! says nothing. What counts is what the two runs have in common: a test fails only if its output
+//! with Perdura is not that with InnoDB, apart from the engines' names, the order of lines and the
+//! plans of EXPLAIN.
 //!
-//! Tables without ENGINE are in the engine as the server's default: partitioned ones are not enforced. A test that sets a mode with
-//! NO_ENGINE_SUBSTITUTION, such as TRADITIONAL, has the server refuse the engine that a statement names. It may end there in both runs, and alike: such
+//! Tables without ENGINE are in the engine as the server's default: partitioned ones are not
+//! enforced. A test that sets a mode with NO_ENGINE_SUBSTITUTION, such as TRADITIONAL, has the
+//! server refuse the engine that a statement names. It may end there in both runs, and alike: such
 //! tests are counted as not compared.
 
 use std::collections::BTreeMap;
@@ -20,7 +23,8 @@ use crate::{mariadbd, paths, server};
 const LINES_SHOWN: usize = 12;
 /// Columns of EXPLAIN at least.
 const EXPLAIN_COLUMNS: usize = 9;
-/// Error of the server about an engine other than the enforced one, in a mode with NO_ENGINE_SUBSTITUTION.
+/// Error of the server about an engine other than the enforced one, in a mode with
+/// NO_ENGINE_SUBSTITUTION.
 const REFUSED_ENGINE: &str = "Unknown storage engine '";
 
 /// How a test ended: its mark, and what it printed if that is not the expected result.
@@ -34,7 +38,8 @@ struct Outcome {
 
 type Outcomes = BTreeMap<String, Outcome>;
 
-/// Runs suites, or tests named `SUITE.TEST`, with both engines, and closes with `N passed, N failed, N skipped, N not compared`.
+/// Runs suites, or tests named `SUITE.TEST`, with both engines, and closes with
+/// `N passed, N failed, N skipped, N not compared`.
 pub fn run(names: &[String]) -> Result<()> {
     ensure!(!names.is_empty(), "mtr --enforce needs a suite or a test of the server's own");
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
@@ -67,8 +72,8 @@ pub fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The lines in an order of their own, since rows without ORDER BY come in any. Those of EXPLAIN are left out, and the notes with the
-/// rewritten query and about the engine.
+/// The lines in an order of their own, since rows without ORDER BY come in any. Those of EXPLAIN
+/// are left out, and the notes with the rewritten query and about the engine.
 fn comparable(output: &str) -> Vec<&str> {
     let notes = ["Warnings:", "Note\t1003\t", "Note\t1266\t"];
     let mut lines: Vec<&str> =
@@ -112,7 +117,8 @@ fn with_engine(engine: &str, names: &[String], scratch: &Path) -> Result<Outcome
     let mut options = vec![
         format!("--enforce-storage-engine={engine}"),
         format!("--default-storage-engine={engine}"),
-        // Without NO_ENGINE_SUBSTITUTION, with which another engine in CREATE TABLE would be an error.
+        // Without NO_ENGINE_SUBSTITUTION, with which another engine in CREATE TABLE would be an
+        // error.
         "--sql-mode=STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER".to_owned(),
     ];
     // The driver leaves InnoDB out of tests that do not ask for it.
@@ -164,7 +170,8 @@ fn refuses_engine(output: &str, expected: &str) -> bool {
     count(output) > count(expected)
 }
 
-/// The expected result of a test, which is the output of one that passes; empty if the test has several.
+/// The expected result of a test, which is the output of one that passes; empty if the test has
+/// several.
 fn expected(driver: &Path, name: &str) -> String {
     let Some((suite, test)) = name.split_once('.') else { return String::new() };
     let folder = if suite == "main" { driver.join(suite) } else { driver.join("suite").join(suite) };
@@ -176,7 +183,8 @@ fn expected(driver: &Path, name: &str) -> String {
         .map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `main` for `main/NAME.reject`, the suite's name for `suite/NAME/r/TEST.reject` and `suite/NAME/TEST.reject`.
+/// `main` for `main/NAME.reject`, the suite's name for `suite/NAME/r/TEST.reject` and
+/// `suite/NAME/TEST.reject`.
 fn suite_of(path: &Path) -> String {
     let parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let folders = &parts[..parts.len().saturating_sub(1)];

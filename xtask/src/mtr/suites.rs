@@ -18,8 +18,8 @@ struct Suite {
 pub struct Suites(Vec<Suite>);
 
 impl Suites {
-    /// Finds them. Each is a directory; one with the name of one of the driver's own suites overlays that for this engine, as `NAME-perdura`,
-    /// and so do the directories in it.
+    /// Finds them. Each is a directory; one with the name of one of the driver's own suites
+    /// overlays that for this engine, as `NAME-perdura`, and so do the directories in it.
     pub fn find() -> Result<Suites> {
         let mut suites = Vec::new();
         for (name, directory) in directories(&paths::top().join("tests/mysql-test"))? {
@@ -52,8 +52,9 @@ impl Suites {
             .any(|suite| name == suite.name || name.strip_prefix(&suite.name).is_some_and(|rest| rest.starts_with('.')))
     }
 
-    /// The driver's options by which just the tests run that our own lists do not disable. The server's own suite disables some for
-    /// all engines, since their expected results are those of an older server; our overlay has the present ones.
+    /// The driver's options by which just the tests run that our own lists do not disable. The
+    /// server's own suite disables some for all engines, since their expected results are those of
+    /// an older server; our overlay has the present ones.
     pub fn options(&self) -> Result<Vec<String>> {
         let mut patterns = Vec::new();
         for Suite { name, directory } in &self.0 {

@@ -1,8 +1,9 @@
-//! Runs `perdura backup` on a real server while clients transfer money, create tables and use temporary ones. Restores the copy into
-//! a fresh server.
+//! Runs `perdura backup` on a real server while clients transfer money, create tables and use
+//! temporary ones. Restores the copy into a fresh server.
 //!
-//! The sum over all accounts never changes, and each transfer writes a line to a ledger. In every backup the accounts must agree with
-//! the ledger, and everything acknowledged before the backup began must be there.
+//! The sum over all accounts never changes, and each transfer writes a line to a ledger. In every
+//! backup the accounts must agree with the ledger, and everything acknowledged before the backup
+//! began must be there.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -66,7 +67,8 @@ fn half(binlog: bool, rounds: u32, seed: u64) -> Result<()> {
     refusals(&server)
 }
 
-/// A client: transfers, and between them statements that store to the pool outside the server's own locks.
+/// A client: transfers, and between them statements that store to the pool outside the server's own
+/// locks.
 fn work(connection: &mut Conn, number: u64, seed: u64, stop: &AtomicBool, acknowledged: &AtomicU64) -> Result<()> {
     let mut random = StdRng::seed_from_u64(seed * 100 + number);
     while !stop.load(Ordering::Relaxed) {
@@ -107,8 +109,8 @@ fn work(connection: &mut Conn, number: u64, seed: u64, stop: &AtomicBool, acknow
     Ok(())
 }
 
-/// Executes DDL beside BACKUP STAGE. When the two wait for each other's metadata locks, the server makes the DDL the victim and
-/// expects a retry.
+/// Executes DDL beside BACKUP STAGE. When the two wait for each other's metadata locks, the server
+/// makes the DDL the victim and expects a retry.
 fn execute_patiently(connection: &mut Conn, definition: &str) -> Result<()> {
     const TRIES: u32 = 20;
     const ER_LOCK_DEADLOCK: u16 = 1213;
@@ -159,7 +161,8 @@ fn round_trip(server: &Server, acknowledged: &AtomicU64, binlog: bool) -> Result
     )?;
     ensure!(unequal == 0, "{unequal} accounts do not agree with the ledger");
     if binlog {
-        // Each transfer is one transaction of the binary log, so the position counts at least as many.
+        // Each transfer is one transaction of the binary log, so the position counts at least as
+        // many.
         let count = position.rsplit('-').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
         ensure!(count >= transfers, "position {position} is older than the {transfers} transfers copied");
     }

@@ -1,4 +1,5 @@
-//! A machine for the steps of the package's README: a server that knows nothing of the engine yet, and a directory for each place that they change.
+//! A machine for the steps of the package's README: a server that knows nothing of the engine yet,
+//! and a directory for each place that they change.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -94,7 +95,8 @@ impl Machine {
         self.moved.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }
 
-    /// `my_print_defaults` for the test's configuration, and for what the test passes on the server's command line.
+    /// `my_print_defaults` for the test's configuration, and for what the test passes on the
+    /// server's command line.
     fn defaults(&self) -> Result<String> {
         let program = paths::mariadb()?.join("bin/my_print_defaults");
         let (file, plugins) = (self.place.join("my.cnf"), self.place.join("plugins"));

@@ -1,7 +1,8 @@
-//! Tests `make server` as a newcomer meets it: does what the command prints, stops it, and starts it again.
+//! Tests `make server` as a newcomer meets it: does what the command prints, stops it, and starts
+//! it again.
 //!
-//! The hazards: the printed command does not connect; a stop by signal loses rows; a second server starts on the same directory; the
-//! command writes to somebody else's directory.
+//! The hazards: the printed command does not connect; a stop by signal loses rows; a second server
+//! starts on the same directory; the command writes to somebody else's directory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -51,7 +52,8 @@ fn try_out(place: &Path) -> Result<()> {
     refused(&place.join("x".repeat(100)), "socket")
 }
 
-/// A running server, and the indented lines that it printed: the client's command, then statements to try.
+/// A running server, and the indented lines that it printed: the client's command, then statements
+/// to try.
 struct Running {
     child: Child,
     output: BufReader<ChildStdout>,

@@ -1,8 +1,10 @@
 //! Installs the package on a fresh server by the commands in the text of the two READMEs.
 //!
-//! The hazard: steps that do not work as written. The known absolute paths of a command are replaced by ones in the test's directory;
-//! a command with any other absolute path is not run. Some of the machine's programs are replaced: `mariadb`, `mariadbd` and `my_print_defaults` are
-//! those of the test's server, `apt-get` only checks that the package is installed, and the test itself does the work of `systemctl`.
+//! The hazard: steps that do not work as written. The known absolute paths of a command are
+//! replaced by ones in the test's directory; a command with any other absolute path is not run.
+//! Some of the machine's programs are replaced: `mariadb`, `mariadbd` and `my_print_defaults` are
+//! those of the test's server, `apt-get` only checks that the package is installed, and the test
+//! itself does the work of `systemctl`.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -58,7 +60,8 @@ fn try_out(archive: &Path, place: &Path) -> Result<()> {
     update::try_out(&mut machine)
 }
 
-/// Runs README.md's command in a directory with a `build` like the checkout's; returns where it leads.
+/// Runs README.md's command in a directory with a `build` like the checkout's; returns where it
+/// leads.
 fn unpack_as_written(command: &str, archive: &Path, place: &Path) -> Result<PathBuf> {
     let top = place.join("top");
     std::fs::create_dir_all(top.join("build"))?;
@@ -74,7 +77,8 @@ fn commands(text: &str, heading: &str) -> Vec<String> {
     code.map(|line| line.split("  # ").next().unwrap_or(line).trim().to_owned()).collect()
 }
 
-/// Checks that rows survive a restart, that the command reads the pool, and that the server does not start without the pool.
+/// Checks that rows survive a restart, that the command reads the pool, and that the server does
+/// not start without the pool.
 fn keeps_its_rows(machine: &mut Machine) -> Result<()> {
     let statement = "INSERT INTO first.t VALUES (1, 'one'), (2, 'two')";
     machine.server().connect()?.query_drop(statement).context(statement)?;

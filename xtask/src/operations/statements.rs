@@ -1,8 +1,9 @@
 //! Executes what pages state as SQL: the statements of their blocks fenced as `sql`.
 //!
-//! The hazard: a page says of the engine what is no longer true, or never was. A statement ends with a semicolon at the end of a line, or before
-//! ` -- error N`, the error that it must give, or before ` -- N`, the one value that it must return. Each block begins in an empty database, with the
-//! engine as default.
+//! The hazard: a page says of the engine what is no longer true, or never was. A statement ends
+//! with a semicolon at the end of a line, or before ` -- error N`, the error that it must give, or
+//! before ` -- N`, the one value that it must return. Each block begins in an empty database, with
+//! the engine as default.
 
 use anyhow::{Context, Result, bail, ensure};
 use mysql::Conn;

@@ -1,7 +1,9 @@
-//! Updates of the server, on a machine with the package: apt's hook, the choice of the plugin before a start, and the plugin built anew.
+//! Updates of the server, on a machine with the package: apt's hook, the choice of the plugin
+//! before a start, and the plugin built anew.
 //!
-//! The hazards: an update leaves a plugin that the new server refuses; nobody hears of it, or hears and has no way out. Versions that the archives do
-//! not have are played by a `mariadbd` that tells another version, and by lists as apt hands them to its hooks.
+//! The hazards: an update leaves a plugin that the new server refuses; nobody hears of it, or hears
+//! and has no way out. Versions that the archives do not have are played by a `mariadbd` that tells
+//! another version, and by lists as apt hands them to its hooks.
 
 use std::process::Output;
 

@@ -1,5 +1,5 @@
-//! The clients: point updates of a few rows, inserts, deletes, transactions that meet in opposite orders; rows that are equal in all
-//! columns.
+//! The clients: point updates of a few rows, inserts, deletes, transactions that meet in opposite
+//! orders; rows that are equal in all columns.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,8 @@ pub fn run(pair: &mut Pair, clients: &mut [Client], time: Duration, kill: Option
             })
             .collect();
         std::thread::sleep(time);
-        // A replica dies while the load goes on. When the primary dies, its clients lose their connections.
+        // A replica dies while the load goes on. When the primary dies, its clients lose their
+        // connections.
         if let Some(side) = kill {
             if primary_dies {
                 done.store(true, Ordering::SeqCst);
@@ -66,7 +67,8 @@ impl Client {
         Self { number, random, next_id: 0, transactions: 0, refusals: 0 }
     }
 
-    /// Works until `done` is set. With `dies` it works until the connection is lost, which may happen only after `done` is set.
+    /// Works until `done` is set. With `dies` it works until the connection is lost, which may
+    /// happen only after `done` is set.
     fn run(&mut self, socket: &Path, done: &AtomicBool, dies: bool) -> Result<()> {
         let mut connection = client::connect(socket)?;
         while dies || !done.load(Ordering::SeqCst) {

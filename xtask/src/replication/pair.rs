@@ -1,8 +1,9 @@
 //! A primary and its replica: two servers on loopback, each in its own directory.
 //!
-//! Both survive crashes. The primary syncs its binary log with each commit and recovers the engine by it. The replica writes its
-//! position (mysql.gtid_slave_pos, an InnoDB table) in the very transaction that the position includes, and its binary log or tc.log
-//! commits that transaction in both engines or in none.
+//! Both survive crashes. The primary syncs its binary log with each commit and recovers the engine
+//! by it. The replica writes its position (mysql.gtid_slave_pos, an InnoDB table) in the very
+//! transaction that the position includes, and its binary log or tc.log commits that transaction in
+//! both engines or in none.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -16,8 +17,8 @@ use super::plan::{Mode, Plan, ROWS, TABLES};
 use crate::server::{Options, Server};
 use crate::{client, indexes};
 
-/// A replica that takes longer to catch up hangs. Shorter than its lock wait timeout: a wait that only the timeout ends is a hang
-/// too.
+/// A replica that takes longer to catch up hangs. Shorter than its lock wait timeout: a wait that
+/// only the timeout ends is a hang too.
 const CATCH_UP: Duration = Duration::from_secs(40);
 const LOCK_WAIT_SECONDS: u32 = 60;
 
@@ -112,7 +113,8 @@ impl Pair {
         bail!("the replica did not catch up in {CATCH_UP:?}: wanted {wanted}")
     }
 
-    /// Checks that both sides hold the same rows. Their order may differ: it depends on where there was room.
+    /// Checks that both sides hold the same rows. Their order may differ: it depends on where there
+    /// was room.
     pub fn compare(&mut self) -> Result<()> {
         let (mut primary, mut replica) = (self.primary.connect()?, self.replica.connect()?);
         for table in TABLES.iter().flat_map(|table| [(*table).to_owned(), format!("keyed_{table}")]) {
@@ -167,8 +169,8 @@ impl Pair {
         self.primary.stop()
     }
 
-    /// Keeps both directories for inspection, and returns their names and the ends of both error logs: the next test removes the
-    /// directories.
+    /// Keeps both directories for inspection, and returns their names and the ends of both error
+    /// logs: the next test removes the directories.
     pub fn keep(&mut self) -> String {
         let mut text = format!("{} {}", self.primary.keep().display(), self.replica.keep().display());
         for (side, server) in [(Side::Primary, &self.primary), (Side::Replica, &self.replica)] {

@@ -1,15 +1,17 @@
-//! The directory of a user's own server: data, pool, socket, error log, and the lock that keeps a second server out.
+//! The directory of a user's own server: data, pool, socket, error log, and the lock that keeps a
+//! second server out.
 //!
 //! ```text
-//!     made-by       version of the server that made it; a directory with files but without this one is somebody else's
+//!     made-by       version of the server that made it; a directory with files but without this
+//!                   one is somebody else's
 //!     lock          locked as long as a server runs here, or is being installed
 //!     data, pool    the server's data directory, and Perdura's pool beside it
-//!     data.new      a data directory while it is being installed; renamed to `data` as the last step
+//!     data.new      a data directory while it is being installed; renamed to `data` at the end
 //!     s, server.err, tmp
 //! ```
 //!
-//! Invariant: the server inherits the lock, so the directory stays locked until the last process that uses it has ended, even if this
-//! one is killed before.
+//! Invariant: the server inherits the lock, so the directory stays locked until the last process
+//! that uses it has ended, even if this one is killed before.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -25,7 +27,8 @@ use crate::{mariadbd, paths};
 
 const MARK: &str = "made-by";
 const LOCK: &str = "lock";
-/// Room for an empty server: 128 MiB for Perdura's log, as much for InnoDB's log and tables, some for the first rows.
+/// Room for an empty server: 128 MiB for Perdura's log, as much for InnoDB's log and tables, some
+/// for the first rows.
 const ROOM_MIB_LEAST: u64 = 512;
 /// The longest path of a Unix socket.
 const SOCKET_BYTES_MAX: usize = 107;
@@ -141,7 +144,8 @@ fn server_version() -> Result<String> {
     Ok(text.trim().rsplit(':').next().unwrap_or_default().to_owned())
 }
 
-/// Refuses a directory made by a version of another series: only versions of one series read each other's data directories.
+/// Refuses a directory made by a version of another series: only versions of one series read each
+/// other's data directories.
 fn check_version(path: &Path, found: &str, own: &str) -> Result<()> {
     ensure!(
         series(found) == series(own),

@@ -1,10 +1,12 @@
 //! Transactions that run alone: no other one is open from their beginning to their end.
 //!
-//! Nobody else holds a lock then, and nobody has changed a table since the snapshot. So the way to the rows decides nothing, and the
-//! statements take every way there is, also over what the transaction itself has inserted, changed, deleted or rolled back.
+//! Nobody else holds a lock then, and nobody has changed a table since the snapshot. So the way to
+//! the rows decides nothing, and the statements take every way there is, also over what the
+//! transaction itself has inserted, changed, deleted or rolled back.
 //!
-//! Tables with a unique key that the server hashes are touched only by such a transaction, or while none is open: the server looks
-//! for duplicates by a read, which does not wait in InnoDB for rows of others, and in Perdura does.
+//! Tables with a unique key that the server hashes are touched only by such a transaction, or while
+//! none is open: the server looks for duplicates by a read, which does not wait in InnoDB for rows
+//! of others, and in Perdura does.
 
 use rand::Rng;
 
@@ -58,7 +60,8 @@ impl Generator {
         true
     }
 
-    /// Whether statements of the session may use a table: one with a key that the server hashes, only while nobody else is in a transaction.
+    /// Whether statements of the session may use a table: one with a key that the server hashes,
+    /// only while nobody else is in a transaction.
     pub fn may_touch(&self, session: usize, table: &Table) -> bool {
         !table.has_hashed_key() || self.is_alone(session) || !self.tracker.any_open()
     }

@@ -48,7 +48,8 @@ impl Column {
             2 if kind.family == Family::Text => Some("(CONCAT('d', id % 10))".to_owned()),
             3..6 if clock => {
                 let digits = kind.sql.chars().nth_back(1).unwrap_or('0');
-                // No ON UPDATE: the server decides whether a row changes by the columns that the engine has read.
+                // No ON UPDATE: the server decides whether a row changes by the columns that the
+                // engine has read.
                 Some(format!("CURRENT_TIMESTAMP({digits})"))
             }
             _ => None,
@@ -96,13 +97,15 @@ impl Column {
         self.generated.as_ref().is_some_and(|generated| generated.expression.contains(name))
     }
 
-    /// Whether a key of a table may have it. Perdura refuses keys on computed columns of partitioned tables.
+    /// Whether a key of a table may have it. Perdura refuses keys on computed columns of
+    /// partitioned tables.
     pub fn fits_key(&self, partitioned: bool) -> bool {
         !(partitioned && self.is_virtual())
     }
 
-    /// Its definition for CREATE and ALTER. InnoDB loses entries of keys on columns that it computes when it reads them, and takes NULL for
-    /// their values; so there they are stored (side.rs).
+    /// Its definition for CREATE and ALTER. InnoDB loses entries of keys on columns that it
+    /// computes when it reads them, and takes NULL for their values; so there they are stored
+    /// (side.rs).
     pub fn definition(&self) -> String {
         let mut text = format!("{} {}", self.name, self.kind.sql);
         if let Some(Generated { expression, stored }) = &self.generated {

@@ -1,11 +1,14 @@
 //! Statements whose locks stay, or meet those of others.
 //!
-//! In a transaction, and on tables of which other sessions hold row locks, the outcome depends on the way to the rows. InnoDB locks what it meets on that way, Perdura what the statement uses. InnoDB
-//! finds out in the clustered index that a row has changed since the snapshot; along a secondary key it passes by deleted rows, and
-//! with the columns in that key it reads new ones, without a conflict. What a statement changes nothing of it takes from the newest rows,
-//! Perdura from the snapshot. So a statement of this kind goes through the whole table, or reads one row by its primary key: then InnoDB
-//! meets all that Perdura meets, and it is known which engine may refuse alone (tracker.rs). And it reads beside its own table no
-//! table that others have changed. A transaction that runs alone (alone.rs) takes any way.
+//! In a transaction, and on tables of which other sessions hold row locks, the outcome depends on
+//! the way to the rows. InnoDB locks what it meets on that way, Perdura what the statement uses.
+//! InnoDB finds out in the clustered index that a row has changed since the snapshot; along a
+//! secondary key it passes by deleted rows, and with the columns in that key it reads new ones,
+//! without a conflict. What a statement changes nothing of it takes from the newest rows, Perdura
+//! from the snapshot. So a statement of this kind goes through the whole table, or reads one row by
+//! its primary key: then InnoDB meets all that Perdura meets, and it is known which engine may
+//! refuse alone (tracker.rs). And it reads beside its own table no table that others have changed.
+//! A transaction that runs alone (alone.rs) takes any way.
 
 use super::generate::Generator;
 use super::outcome::{LOCK_WAIT, Outcome, is_of_row};
@@ -14,7 +17,8 @@ use super::schema::Table;
 use super::step::{Kind, Step};
 
 impl Generator {
-    /// Whether the way to the rows of a table decides the outcome of a statement of the session that locks them.
+    /// Whether the way to the rows of a table decides the outcome of a statement of the session
+    /// that locks them.
     pub fn is_contended(&self, session: usize, table: &Table) -> bool {
         let keeps_locks = self.tracker.session(session).is_open;
         !self.is_alone(session)
@@ -22,8 +26,8 @@ impl Generator {
             && (keeps_locks || self.tracker.locked_by_others(session, &table.name))
     }
 
-    /// The condition of an UPDATE and the hint behind its table: for such a statement one row by the primary key, or past all keys; for
-    /// others any.
+    /// The condition of an UPDATE and the hint behind its table: for such a statement one row by
+    /// the primary key, or past all keys; for others any.
     pub fn settled(&mut self, session: usize, table: &Table, condition: String) -> (String, String) {
         if self.is_contended(session, table) && table.has_primary_id() && chance(&mut self.random, 50) {
             return (format!("id = {}", table.some_id(&mut self.random)), String::new());
@@ -51,13 +55,15 @@ impl Generator {
         format!(" IGNORE INDEX ({})", names.join(", "))
     }
 
-    /// Whether a change reads, beside what it changes, a table that others have changed since the snapshot: InnoDB reads it anew.
+    /// Whether a change reads, beside what it changes, a table that others have changed since the
+    /// snapshot: InnoDB reads it anew.
     pub fn reads_stale(&self, step: &Step) -> bool {
         step.reads.iter().any(|table| self.tracker.changed_since_snapshot(step.session, table))
     }
 
-    /// Whether the engines may hold locks of different rows after a statement that failed in both: each has come to other rows before. The
-    /// transaction is rolled back then. An INSERT of given values comes to its rows in order.
+    /// Whether the engines may hold locks of different rows after a statement that failed in both:
+    /// each has come to other rows before. The transaction is rolled back then. An INSERT of given
+    /// values comes to its rows in order.
     pub fn leaves_other_locks(&self, step: &Step, outcome: &Outcome) -> bool {
         let Some(code) = outcome.code() else { return false };
         let given = ["INSERT", "REPLACE", "LOAD"].iter().any(|verb| step.text.starts_with(verb));

@@ -245,7 +245,8 @@ impl Generator {
                 .to_owned(),
             _ => {
                 let column = Column::any(random, at, &table.columns[..place]);
-                // The server does not let a column that is stored become one that is not, nor the reverse.
+                // The server does not let a column that is stored become one that is not, nor the
+                // reverse.
                 let is_computed = table.columns.iter().any(|other| other.computes(&column.name));
                 if column.is_virtual() || table.columns[place].is_virtual() || is_computed {
                     return None;
@@ -270,15 +271,17 @@ impl Generator {
             self.open_anew(session, &table.name);
         }
         let random = &mut self.random;
-        // Of rows with the same key the first one stays, and the engines meet them in different orders.
+        // Of rows with the same key the first one stays, and the engines meet them in different
+        // orders.
         let ignore = if chance(random, 20) && !table.is_order_sensitive() { "IGNORE " } else { "" };
         let text = format!("ALTER {ignore}TABLE {} {change}", table.name);
         let step = Step::new(session, Kind::Definition, text).writing([&table.name]);
         Some(Planned::with(step, ModelChange::Put(Box::new(table))))
     }
 
-    /// The server does not find a column that a CHECK names (error 1054) if it has opened the table first under an alias. With each engine it has
-    /// other tables open, so they are closed before. An alias is used now and then, so that the remedy is seen to help.
+    /// The server does not find a column that a CHECK names (error 1054) if it has opened the table
+    /// first under an alias. With each engine it has other tables open, so they are closed before.
+    /// An alias is used now and then, so that the remedy is seen to help.
     fn open_anew(&mut self, session: usize, name: &String) {
         if chance(&mut self.random, 30) {
             let text = format!("SELECT COUNT(*) FROM {name} AS some_longer_name");

@@ -86,7 +86,8 @@ impl Generator {
         Step::new(session, Kind::Change, text).in_order(true)
     }
 
-    /// INSERT ... SELECT from another table or the same: the columns at the same positions, or values.
+    /// INSERT ... SELECT from another table or the same: the columns at the same positions, or
+    /// values.
     fn insert_select(&mut self, session: usize, index: usize) -> Step {
         let Some(source) = self.some_table(session) else { return self.insert(session, index) };
         let from = self.tables[source].clone();
@@ -224,7 +225,8 @@ impl Generator {
         Step::new(session, Kind::Change, text).in_order(ordered)
     }
 
-    /// Changes the rows of one table whose ids another has. The assigned values depend only on the row itself.
+    /// Changes the rows of one table whose ids another has. The assigned values depend only on the
+    /// row itself.
     fn update_join(&mut self, session: usize, index: usize) -> Step {
         let Some(other) = self.some_table(session).filter(|&other| other != index) else {
             return self.update(session, index);
@@ -249,7 +251,8 @@ impl Generator {
         if both { step.writing([&other.name]) } else { step.reading([&other.name]) }
     }
 
-    /// A fixed join order: the optimizer would choose it, and so the rows to lock, by the engine's statistics.
+    /// A fixed join order: the optimizer would choose it, and so the rows to lock, by the engine's
+    /// statistics.
     fn joined(&mut self, session: usize, a: &Table, b: &Table) -> String {
         let [a, b] = [(a, "a"), (b, "b")]
             .map(|(table, name)| format!("{} {name}{}", table.name, self.past_keys(session, table)));

@@ -37,7 +37,8 @@ fn on_column(random: &mut StdRng, column: &Column, name: &str) -> String {
         (2, Family::Exact) => format!("{name} % 3 = {}", random.random_range(0..3)),
         (1, Family::Text) => format!("{name} LIKE {}", pick(random, &["'a%'", "'%t%'", "'_'"])),
         (2, Family::Text) => format!("{name} = {}", pick(random, &["'a'", "'abc'", "'straße'", "''"])),
-        // A comparison of TIME and date would warn once for each evaluation, whose number depends on the engine.
+        // A comparison of TIME and date would warn once for each evaluation, whose number depends
+        // on the engine.
         (_, Family::Time) if column.kind.sql.starts_with("TIME(") => format!("{name} > '10:00:00'"),
         (_, Family::Time) => format!("{name} > '2000-01-01'"),
         _ => format!("LENGTH({name}) > {}", pick(random, &[0, 1, 5, 100])),

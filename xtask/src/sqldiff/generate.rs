@@ -1,5 +1,5 @@
-//! The seeded stream of statements. The next statement depends on the seed and on which statements have succeeded, which is the same
-//! on both servers, so a seed repeats its stream.
+//! The seeded stream of statements. The next statement depends on the seed and on which statements
+//! have succeeded, which is the same on both servers, so a seed repeats its stream.
 
 use std::collections::VecDeque;
 
@@ -132,8 +132,9 @@ impl Generator {
         step.tables().any(keyed)
     }
 
-    /// Whether the server repeats a warning about a missing value for each row with one engine and not with the other: the trigger of a
-    /// table with computed columns has it keep the columns without NULL twice, unless many of the others are not stored.
+    /// Whether the server repeats a warning about a missing value for each row with one engine and
+    /// not with the other: the trigger of a table with computed columns has it keep the columns
+    /// without NULL twice, unless many of the others are not stored.
     pub fn warns_by_row(&self, step: &Step) -> bool {
         let twice = |table: &Table| !table.triggers.is_empty() && table.columns.iter().any(Column::is_virtual);
         step.tables().any(|name| self.tables.iter().any(|table| table.name == *name && twice(table)))
@@ -214,8 +215,8 @@ impl Generator {
         }
     }
 
-    /// The reads of tables that follow a step: by the session itself inside its transaction, and by the observer. Call this before the
-    /// step is booked.
+    /// The reads of tables that follow a step: by the session itself inside its transaction, and by
+    /// the observer. Call this before the step is booked.
     pub fn checks(&mut self, step: &Step) -> Vec<Step> {
         let session = self.tracker.session(step.session);
         let was_open = session.is_open;
@@ -320,7 +321,8 @@ impl Generator {
         }
     }
 
-    /// A session's transaction was rolled back on both servers because InnoDB alone refused a statement.
+    /// A session's transaction was rolled back on both servers because InnoDB alone refused a
+    /// statement.
     pub fn give_up(&mut self, session: usize) {
         self.queue.clear();
         let rollback = Step::new(session, Kind::Rollback, "ROLLBACK");

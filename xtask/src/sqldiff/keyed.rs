@@ -1,5 +1,5 @@
-//! Statements about keys: ranges, orders and joins with and without an index, ON DUPLICATE KEY UPDATE, values of AUTO_INCREMENT, ALTER
-//! of keys.
+//! Statements about keys: ranges, orders and joins with and without an index, ON DUPLICATE KEY
+//! UPDATE, values of AUTO_INCREMENT, ALTER of keys.
 
 use rand::Rng;
 
@@ -12,8 +12,9 @@ use super::schema::Table;
 use super::step::{Kind, Step};
 use super::types::Family;
 
-/// How far a row's own id lies beyond the last one, so that the next value of AUTO_INCREMENT is the same in both engines: they leave
-/// out other values after errors, rollbacks and crashes, but less than this many.
+/// How far a row's own id lies beyond the last one, so that the next value of AUTO_INCREMENT is the
+/// same in both engines: they leave out other values after errors, rollbacks and crashes, but less
+/// than this many.
 const FAR: u64 = 10_000;
 
 impl Generator {
@@ -133,7 +134,8 @@ impl Generator {
         Step::new(session, Kind::Change, text).in_order(true)
     }
 
-    /// Values of AUTO_INCREMENT: after a row with an id of its own far beyond all others they are the same in both engines.
+    /// Values of AUTO_INCREMENT: after a row with an id of its own far beyond all others they are
+    /// the same in both engines.
     pub fn automatic(&mut self, session: usize) -> Option<()> {
         let seen = |table: &&Table| table.automatic && table.owner.is_none_or(|owner| owner == session);
         let names: Vec<String> = self.tables.iter().filter(seen).map(|table| table.name.clone()).collect();
@@ -181,7 +183,8 @@ impl Generator {
         let name = self.new_name("k");
         let random = &mut self.random;
         let has_primary = table.keys.iter().any(|key| key.name == "PRIMARY");
-        // Without a primary key InnoDB orders its rows by another, which stays only if the table is copied.
+        // Without a primary key InnoDB orders its rows by another, which stays only if the table is
+        // copied.
         let may_stay = has_primary && !table.partitioned && !table.has_hashed_key() && chance(random, 60);
         let mut text = match random.random_range(0..10) {
             0..5 => {

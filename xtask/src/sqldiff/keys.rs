@@ -1,4 +1,5 @@
-//! The generator's model of a table's keys: primary, unique and secondary, of any columns, whole or by their first characters.
+//! The generator's model of a table's keys: primary, unique and secondary, of any columns, whole or
+//! by their first characters.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -9,7 +10,8 @@ use super::types::Family;
 
 /// Keys a table is created with at most.
 const KEYS_MAX: u32 = 4;
-/// Bytes of the columns of one key. Their weights may take more room; all fit in the longest key of either engine.
+/// Bytes of the columns of one key. Their weights may take more room; all fit in the longest key of
+/// either engine.
 pub const BYTES_MAX: usize = 1_100;
 /// What a key promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,8 @@ pub struct Key {
     pub promise: Promise,
     /// Its columns.
     pub parts: Vec<Part>,
-    /// Whether it is unique and too long, so that the server hashes its columns. Rows cannot be sought by it.
+    /// Whether it is unique and too long, so that the server hashes its columns. Rows cannot be
+    /// sought by it.
     pub hashed: bool,
 }
 
@@ -116,9 +119,10 @@ impl Key {
         Some(Self { name, promise: if unique { Promise::Unique } else { Promise::None }, parts, hashed: false })
     }
 
-    /// A unique key of a column without a limit, alone or beside another one. InnoDB's REPLACE loses rows by such a key, its UPDATE
-    /// IGNORE refuses them, and at READ COMMITTED its ON DUPLICATE KEY UPDATE changes the row of another key first; so none of these
-    /// changes a table with one (dml.rs). Their test is `perdura.keys_long`.
+    /// A unique key of a column without a limit, alone or beside another one. InnoDB's REPLACE
+    /// loses rows by such a key, its UPDATE IGNORE refuses them, and at READ COMMITTED its ON
+    /// DUPLICATE KEY UPDATE changes the row of another key first; so none of these changes a table
+    /// with one (dml.rs). Their test is `perdura.keys_long`.
     fn hashed(random: &mut StdRng, table: &Shape<'_>, name: String) -> Option<Self> {
         let part = |column: &Column| Part { column: column.name.clone(), prefix: None, descending: false };
         let mut columns: Vec<&Column> = table.columns.iter().filter(|column| column.generated.is_none()).collect();

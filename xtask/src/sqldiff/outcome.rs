@@ -85,8 +85,9 @@ impl Outcome {
         }
     }
 
-    /// InnoDB's outcome with two error numbers replaced: a write conflict becomes a deadlock, and the handler's number for a table newer
-    /// than the snapshot, which some statements pass on, becomes the server's.
+    /// InnoDB's outcome with two error numbers replaced: a write conflict becomes a deadlock, and
+    /// the handler's number for a table newer than the snapshot, which some statements pass on,
+    /// becomes the server's.
     pub fn in_our_numbers(self) -> Self {
         match self {
             Self::Refused { code: RECORD_CHANGED, message } => Self::Refused { code: DEADLOCK, message },
@@ -170,7 +171,8 @@ fn without_warnings(info: &str) -> &str {
     info.split_once("  Warnings: ").map_or(info, |(counts, _)| counts)
 }
 
-/// The numbers of an UPDATE: rows matched, changed, history rows inserted (of a versioned table), warnings.
+/// The numbers of an UPDATE: rows matched, changed, history rows inserted (of a versioned table),
+/// warnings.
 fn update_counts(info: &str) -> Option<[Option<u64>; 4]> {
     let rest = info.strip_prefix("Rows matched: ")?;
     let (matched, rest) = rest.split_once("  Changed: ")?;
@@ -182,9 +184,10 @@ fn update_counts(info: &str) -> Option<[Option<u64>; 4]> {
 
 /// Whether only unchanged rows are counted differently.
 ///
-/// InnoDB may read only the columns that an UPDATE needs. Then the server cannot compare the rows and counts unchanged ones as changed.
-/// Perdura reads whole rows. In a versioned table the server compares the written columns with InnoDB but whole rows with Perdura,
-/// their new start time included, so it counts none or all of the unchanged rows.
+/// InnoDB may read only the columns that an UPDATE needs. Then the server cannot compare the rows
+/// and counts unchanged ones as changed. Perdura reads whole rows. In a versioned table the server
+/// compares the written columns with InnoDB but whole rows with Perdura, their new start time
+/// included, so it counts none or all of the unchanged rows.
 fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
     let (Some(ours), Some(theirs)) = (update_counts(ours), update_counts(theirs)) else { return false };
     let others_equal = [0, 2, 3].into_iter().all(|index| ours[index] == theirs[index]);
@@ -192,8 +195,9 @@ fn leaves_out_unchanged(ours: &str, theirs: &str) -> bool {
     others_equal && if versioned { ours[1] > theirs[1] } else { ours[1] < theirs[1] }
 }
 
-/// Whether one says nothing of an UPDATE because it knew beforehand that no row matches, and the other has found none: InnoDB's keys have
-/// the primary key behind their own columns, whose conditions the optimizer looks at.
+/// Whether one says nothing of an UPDATE because it knew beforehand that no row matches, and the
+/// other has found none: InnoDB's keys have the primary key behind their own columns, whose
+/// conditions the optimizer looks at.
 fn knows_nothing_matches(ours: &str, theirs: &str) -> bool {
     let found_none =
         |info| update_counts(info).is_some_and(|counts| counts.into_iter().flatten().all(|count| count == 0));
@@ -208,7 +212,8 @@ fn insert_counts(info: &str) -> Option<[i64; 3]> {
     Some([records.parse().ok()?, duplicates.parse().ok()?, warnings.parse().ok()?])
 }
 
-/// The same for ON DUPLICATE KEY UPDATE: InnoDB's rows that stay as they are count as inserted or changed. Of a single row nothing is said.
+/// The same for ON DUPLICATE KEY UPDATE: InnoDB's rows that stay as they are count as inserted or
+/// changed. Of a single row nothing is said.
 fn leaves_out_untouched(ours: (u64, &str), theirs: (u64, &str)) -> bool {
     if ours.1.is_empty() && theirs.1.is_empty() {
         return (ours.0, theirs.0) == (0, 1);

@@ -13,7 +13,8 @@ use super::tracker::{Explained, Tracker};
 pub enum Verdict {
     /// The outcomes agree.
     Same(Outcome),
-    /// Only one server refuses, and the wider locks of InnoDB explain it. The session's transaction was rolled back on both.
+    /// Only one server refuses, and the wider locks of InnoDB explain it. The session's transaction
+    /// was rolled back on both.
     Explained,
     /// The outcomes differ.
     Different(Box<Difference>),
@@ -83,7 +84,8 @@ impl Pair {
     }
 }
 
-/// SHOW CREATE TABLE without the engine's name, the next value of AUTO_INCREMENT, and when columns are computed.
+/// SHOW CREATE TABLE without the engine's name, the next value of AUTO_INCREMENT, and when columns
+/// are computed.
 fn named_alike(step: &Step, mut outcome: Outcome) -> Outcome {
     if let (Outcome::Done { sets, .. }, true) = (&mut outcome, step.text.starts_with("SHOW CREATE")) {
         for cell in sets.iter_mut().flatten().flatten().flatten() {

@@ -53,7 +53,8 @@ impl Generator {
         Step::new(session, Kind::Query, text).in_order(ordered)
     }
 
-    /// An aggregate. Only exact numbers are summed, and none whose sums may overflow on the way: otherwise they depend on the order of rows.
+    /// An aggregate. Only exact numbers are summed, and none whose sums may overflow on the way:
+    /// otherwise they depend on the order of rows.
     fn aggregate(&mut self, session: usize, table: &Table) -> Step {
         let numbers: Vec<&str> =
             table.columns.iter().filter(|column| column.kind.has_sums()).map(|column| &*column.name).collect();

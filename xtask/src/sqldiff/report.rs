@@ -46,7 +46,8 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The steps that matter for the last one: those since its tables were created that touch one of them, or no table at all.
+/// The steps that matter for the last one: those since its tables were created that touch one of
+/// them, or no table at all.
 fn since_creation(log: &[Step]) -> Vec<&Step> {
     let Some(last) = log.last() else { return Vec::new() };
     let mut tables: BTreeSet<&String> = last.tables().collect();

@@ -7,7 +7,8 @@ use super::generate::{Generator, ModelChange, Planned};
 use super::random::{chance, pick};
 use super::step::{Kind, Step};
 
-/// Ways in which the optimizer has rows read and joined: level of the join cache, and switches. The first is the server's own.
+/// Ways in which the optimizer has rows read and joined: level of the join cache, and switches. The
+/// first is the server's own.
 const PLANS: [(&str, &str); 12] = [
     ("DEFAULT", "default"),
     ("8", "default,mrr=on,mrr_cost_based=off,mrr_sort_keys=on"),
@@ -170,7 +171,8 @@ impl Generator {
         let log = (!table.triggers.is_empty()).then(|| self.log_table());
         let id = table.some_id(&mut self.random);
         let change = |text| Step::new(session, Kind::Change, text).writing([&table.name]).writing(log.as_ref());
-        // Of rows that stay as they are, the server counts only some as matched when it buffers those to change.
+        // Of rows that stay as they are, the server counts only some as matched when it buffers
+        // those to change.
         self.plan(change(format!("UPDATE v SET id = id WHERE id <= {id}")).engine_shows());
         self.plan(change(format!("DELETE FROM v WHERE id = {id}")));
         if table.unique {

@@ -71,7 +71,8 @@ impl Table {
         if keyed {
             table.keys = Key::some(random, &table.shape());
             if owner.is_some() {
-                // A rollback in a temporary table of InnoDB may lose rows that another one has taken the key of.
+                // A rollback in a temporary table of InnoDB may lose rows that another one has
+                // taken the key of.
                 table.keys.retain(|key| !key.is_unique());
             }
             table.collides = table.keys.iter().any(Key::is_of_id) && (!table.unique || chance(random, 30));

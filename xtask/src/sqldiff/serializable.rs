@@ -1,8 +1,9 @@
 //! SERIALIZABLE transactions.
 //!
-//! Perdura locks the tables that such a transaction reads, InnoDB the rows and gaps. Neither set contains the other, so no other
-//! transaction is open meanwhile. Of the statements of others only those come whose outcome is the same: a read, and an INSERT into a
-//! table that the transaction has read as a whole.
+//! Perdura locks the tables that such a transaction reads, InnoDB the rows and gaps. Neither set
+//! contains the other, so no other transaction is open meanwhile. Of the statements of others only
+//! those come whose outcome is the same: a read, and an INSERT into a table that the transaction
+//! has read as a whole.
 
 use rand::Rng;
 

@@ -43,10 +43,12 @@ pub fn print(pair: &mut Pair, log: &[Step]) -> Result<()> {
     Ok(())
 }
 
-/// Sends the steps to emptied servers. Returns the number of steps up to a difference and the difference, if there is one.
+/// Sends the steps to emptied servers. Returns the number of steps up to a difference and the
+/// difference, if there is one.
 ///
-/// A list that the generator would not have made counts as one without a difference, and so does one whose last step is not the one
-/// that differs. The generator makes no statement outside a transaction that InnoDB refuses alone.
+/// A list that the generator would not have made counts as one without a difference, and so does
+/// one whose last step is not the one that differs. The generator makes no statement outside a
+/// transaction that InnoDB refuses alone.
 fn replay(pair: &mut Pair, steps: &[Step]) -> Result<Option<(usize, Box<Difference>)>> {
     let Some(last) = steps.last() else { return Ok(None) };
     pair.reset()?;

@@ -72,8 +72,8 @@ impl Side {
         Ok(())
     }
 
-    /// Stops InnoDB's purge: which deleted rows it has removed decides what a statement locks, so the same seed would not lead to the same
-    /// stream.
+    /// Stops InnoDB's purge: which deleted rows it has removed decides what a statement locks, so
+    /// the same seed would not lead to the same stream.
     fn stop_purge(&mut self) -> Result<()> {
         let mut session = self.server.connect()?;
         session.query_drop("CREATE DATABASE IF NOT EXISTS purge_stop")?;
@@ -118,7 +118,8 @@ impl Side {
         self.wait_for_rollback()
     }
 
-    /// Waits until InnoDB has rolled back, behind its sessions, what a killed server left open: until then the rows stay locked.
+    /// Waits until InnoDB has rolled back, behind its sessions, what a killed server left open:
+    /// until then the rows stay locked.
     fn wait_for_rollback(&mut self) -> Result<()> {
         const WITHIN: Duration = Duration::from_secs(60);
         const OPEN: &str = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = 0";

@@ -56,7 +56,8 @@ pub struct Step {
     pub writes: Vec<String>,
     /// Further tables that it reads.
     pub reads: Vec<String>,
-    /// Whether the statement fixes the order of its rows, or its errors do not depend on that order.
+    /// Whether the statement fixes the order of its rows, or its errors do not depend on that
+    /// order.
     pub ordered: bool,
     /// Whether only errors are compared, since the rows name the engine.
     pub rows_differ: bool,

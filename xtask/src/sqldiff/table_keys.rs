@@ -11,7 +11,8 @@ use super::schema::Table;
 const SORTED_BYTES: usize = 1_000;
 
 impl Table {
-    /// Whether rows may refuse each other by a key other than one of `id` alone, so that the order of changes decides the outcome.
+    /// Whether rows may refuse each other by a key other than one of `id` alone, so that the order
+    /// of changes decides the outcome.
     pub fn is_order_sensitive(&self) -> bool {
         self.keys.iter().any(|key| key.is_unique() && !key.is_of_id())
     }
@@ -67,7 +68,8 @@ impl Table {
         }
     }
 
-    /// The order of a key's columns, and of `id` behind them, for ORDER BY; `None` if a sort would not tell all values apart.
+    /// The order of a key's columns, and of `id` behind them, for ORDER BY; `None` if a sort would
+    /// not tell all values apart.
     pub fn order_of(&self, key: &Key, backward: bool) -> Option<String> {
         let mut order = Vec::new();
         for part in &key.parts {

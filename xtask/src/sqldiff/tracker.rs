@@ -1,17 +1,21 @@
-//! Tracks open transactions and what they have touched, to tell which refusals by InnoDB alone its wider locks explain.
+//! Tracks open transactions and what they have touched, to tell which refusals by InnoDB alone its
+//! wider locks explain.
 //!
-//! Without a key InnoDB locks every row a statement scans, and under REPEATABLE READ the gaps as well; Perdura locks the
-//! rows the statement changes. So InnoDB may refuse where Perdura does not, never the other way round. Only these facts explain a
-//! refusal by InnoDB alone:
+//! Without a key InnoDB locks every row a statement scans, and under REPEATABLE READ the gaps as
+//! well; Perdura locks the rows the statement changes. So InnoDB may refuse where Perdura does not,
+//! never the other way round. Only these facts explain a refusal by InnoDB alone:
 //!
 //! - 1205: another open transaction has changed or locked rows of a table the statement touches;
 //! - 1020: another session has committed changes of such a table since this session's snapshot.
 //!
-//! The generator sees to it that on tables with keys, too, InnoDB meets all that Perdura meets (contention.rs). So Perdura alone refuses
-//! only in two cases: a table is newer than the snapshot and only one engine comes to it; or an INSERT or REPLACE of another open
-//! transaction has failed on the table, after which Perdura keeps the locks of all rows that it has met, and InnoDB of some.
+//! The generator sees to it that on tables with keys, too, InnoDB meets all that Perdura meets
+//! (contention.rs). So Perdura alone refuses only in two cases: a table is newer than the snapshot
+//! and only one engine comes to it; or an INSERT or REPLACE of another open transaction has failed
+//! on the table, after which Perdura keeps the locks of all rows that it has met, and InnoDB of
+//! some.
 //!
-//! After an explained refusal both servers roll the session's transaction back, so that they stay equal.
+//! After an explained refusal both servers roll the session's transaction back, so that they stay
+//! equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +31,14 @@ pub enum Explained {
     WiderConflict,
     /// Both refuse, over different rows: one waits, the other has a conflict.
     OtherRowFirst,
-    /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura reads its newest version, or waits for it.
+    /// InnoDB reads the row that has a key already, in a table newer than the snapshot. Perdura
+    /// reads its newest version, or waits for it.
     DuplicateInNewTable,
-    /// A table got a key in place. Perdura refuses older snapshots, InnoDB only reads of them by the new key.
+    /// A table got a key in place. Perdura refuses older snapshots, InnoDB only reads of them by
+    /// the new key.
     AlteredInPlace,
-    /// The engines take different ways to the rows of several tables, and so only one comes to a table that is newer than the snapshot.
+    /// The engines take different ways to the rows of several tables, and so only one comes to a
+    /// table that is newer than the snapshot.
     OtherPlan,
     /// Perdura waits for a row that a failed statement has locked.
     LockOfFailure,
@@ -112,7 +119,8 @@ impl Tracker {
         self.others(session).any(|other| other.locked.contains(table))
     }
 
-    /// Whether an open transaction of another session has used the table, so that DDL on it would wait.
+    /// Whether an open transaction of another session has used the table, so that DDL on it would
+    /// wait.
     pub fn used_by_others(&self, session: usize, table: &str) -> bool {
         self.others(session).any(|other| other.used.contains(table))
     }
@@ -133,7 +141,8 @@ impl Tracker {
         commits.iter().any(|(time, by)| *time > snapshot && *by != session)
     }
 
-    /// Whether the step makes InnoDB take a snapshot although Perdura may have one that misses later commits of others.
+    /// Whether the step makes InnoDB take a snapshot although Perdura may have one that misses
+    /// later commits of others.
     pub fn snapshot_comes_late(&self, step: &Step) -> bool {
         let session = &self.sessions[step.session];
         let Some(first_use) = session.first_use.filter(|_| session.repeatable && session.snapshot.is_none()) else {
@@ -142,7 +151,8 @@ impl Tracker {
         step.kind == Kind::Query && self.commits.values().flatten().any(|(time, _)| *time > first_use)
     }
 
-    /// Why InnoDB's outcome may differ from ours here, if it may. InnoDB's conflicts count as deadlocks already.
+    /// Why InnoDB's outcome may differ from ours here, if it may. InnoDB's conflicts count as
+    /// deadlocks already.
     pub fn explain(&self, step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Explained> {
         let locks = || step.tables().any(|table| self.locked_by_others(step.session, table));
         let failures =
@@ -225,7 +235,8 @@ impl Tracker {
         }
         if theirs.code() == Some(DEADLOCK) {
             session.end();
-            // The transaction is over, but some settings open a new one: the stream sends ROLLBACK next.
+            // The transaction is over, but some settings open a new one: the stream sends ROLLBACK
+            // next.
             session.is_open = true;
             return;
         }

@@ -1,8 +1,9 @@
 //! BEGIN, COMMIT, savepoints and XA.
 //!
-//! Under REPEATABLE READ both engines take the transaction's snapshot at its first consistent read. INSERT ... SELECT is one for
-//! Perdura only: InnoDB locks the rows of the source. So a transaction that does not begin WITH CONSISTENT SNAPSHOT sends a read right
-//! after its first statement, and no other session sends anything in between.
+//! Under REPEATABLE READ both engines take the transaction's snapshot at its first consistent read.
+//! INSERT ... SELECT is one for Perdura only: InnoDB locks the rows of the source. So a transaction
+//! that does not begin WITH CONSISTENT SNAPSHOT sends a read right after its first statement, and
+//! no other session sends anything in between.
 
 use rand::Rng;
 
@@ -33,7 +34,8 @@ impl Generator {
         self.open_with_read(session);
     }
 
-    /// The first statement of a transaction, perhaps a change, and a read after which both engines have a snapshot.
+    /// The first statement of a transaction, perhaps a change, and a read after which both engines
+    /// have a snapshot.
     fn open_with_read(&mut self, session: usize) {
         let change = chance(&mut self.random, 60).then(|| self.change(session)).flatten();
         if let Some(step) = change {
@@ -58,7 +60,8 @@ impl Generator {
         }
     }
 
-    /// Sets a savepoint (perhaps again), rolls back to it or releases it. The savepoint need not exist.
+    /// Sets a savepoint (perhaps again), rolls back to it or releases it. The savepoint need not
+    /// exist.
     pub fn savepoint(&mut self, session: usize) -> Step {
         let name = pick(&mut self.random, &SAVEPOINTS);
         let text = match self.random.random_range(0..10) {

@@ -1,11 +1,13 @@
-//! Column types and their values: ordinary ones, the ends of the range, and sometimes one that does not fit.
+//! Column types and their values: ordinary ones, the ends of the range, and sometimes one that does
+//! not fit.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::random::{chance, pick};
 
-/// Character sets with a collation: of one, two, four and varying bytes; with and without padding and case.
+/// Character sets with a collation: of one, two, four and varying bytes; with and without padding
+/// and case.
 const COLLATIONS: [(&str, &str); 9] = [
     ("utf8mb4", "utf8mb4_general_ci"),
     ("utf8mb4", "utf8mb4_bin"),
@@ -202,7 +204,8 @@ impl Type {
         self.is_blob || self.length().is_some()
     }
 
-    /// Bytes that a key takes at most of the column, or of its first `prefix` characters; `None` if it has no limit.
+    /// Bytes that a key takes at most of the column, or of its first `prefix` characters; `None` if
+    /// it has no limit.
     pub fn key_bytes(&self, prefix: Option<usize>) -> Option<usize> {
         let widest = match self.sql.split_once("CHARACTER SET ").map(|(_, set)| set) {
             Some(set) if set.starts_with("utf8mb4") || set.starts_with("utf16") => 4,
@@ -229,8 +232,8 @@ impl Type {
         self.fitting(random)
     }
 
-    /// An SQL expression for a value to search for. Never the empty ENUM: by a key the server finds the member of that name, without
-    /// one also the rows whose value is none.
+    /// An SQL expression for a value to search for. Never the empty ENUM: by a key the server finds
+    /// the member of that name, without one also the rows whose value is none.
     pub fn sought(&self, random: &mut StdRng) -> String {
         loop {
             let value = self.fitting(random);
@@ -240,7 +243,8 @@ impl Type {
         }
     }
 
-    /// Whether SUM is exact and independent of the order of rows: a DECIMAL of the maximum width overflows.
+    /// Whether SUM is exact and independent of the order of rows: a DECIMAL of the maximum width
+    /// overflows.
     pub fn has_sums(&self) -> bool {
         const DIGITS_MAX: u32 = 65;
         let overflows = matches!(self.values, Values::Decimal { whole, fraction } if whole + fraction == DIGITS_MAX);
@@ -307,7 +311,8 @@ impl Type {
         }
     }
 
-    /// A short field for a LOAD DATA file with commas as separators and `\` as the escape. The field contains neither.
+    /// A short field for a LOAD DATA file with commas as separators and `\` as the escape. The
+    /// field contains neither.
     pub fn field(&self, random: &mut StdRng) -> String {
         match self.values {
             Values::Text { length } => {
@@ -355,7 +360,8 @@ fn text_value(random: &mut StdRng, length: usize) -> String {
     repeated(random, length)
 }
 
-/// A text for a column that the server fills up with spaces: also with spaces at its end, nothing but spaces, and the whole width.
+/// A text for a column that the server fills up with spaces: also with spaces at its end, nothing
+/// but spaces, and the whole width.
 fn char_value(random: &mut StdRng, length: usize) -> String {
     match random.random_range(0..10) {
         0 => format!("SPACE({})", random.random_range(0..=length)),

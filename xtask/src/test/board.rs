@@ -1,4 +1,5 @@
-//! Which steps wait, and which have ended. Lanes take from it what they run; a step begins once those before it have passed.
+//! Which steps wait, and which have ended. Lanes take from it what they run; a step begins once
+//! those before it have passed.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -64,8 +65,8 @@ impl<'s, S: Ordered> Board<'s, S> {
         self.state.lock().expect("no lane panics with it")
     }
 
-    /// Takes the first of the steps that suit a lane and are due, and waits until there is one; `None` once there will be none. A step
-    /// has failed if one before it has.
+    /// Takes the first of the steps that suit a lane and are due, and waits until there is one;
+    /// `None` once there will be none. A step has failed if one before it has.
     pub fn take(&self, suits: impl Fn(&S) -> bool) -> Option<&'s S> {
         let mut state = self.state();
         loop {

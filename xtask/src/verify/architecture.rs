@@ -1,7 +1,8 @@
 //! Checks that docs/ARCHITECTURE.md names every source file of the crates and the plugin.
 //!
-//! A file is named by its file name, such as `commit.rs`. The root of a room, `table.rs` beside `table/`, is also named by its room,
-//! and the root of a crate by its crate: as `table/` or in backquotes. Files of the same name in several crates share a mention.
+//! A file is named by its file name, such as `commit.rs`. The root of a room, `table.rs` beside
+//! `table/`, is also named by its room, and the root of a crate by its crate: as `table/` or in
+//! backquotes. Files of the same name in several crates share a mention.
 
 use anyhow::{Context, Result, ensure};
 

@@ -1,5 +1,5 @@
-//! docs/invariants.md tells the truth about who holds and who tests each rule: every file it names exists and cites the rule by
-//! its number.
+//! docs/invariants.md tells the truth about who holds and who tests each rule: every file it names
+//! exists and cites the rule by its number.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;

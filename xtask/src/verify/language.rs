@@ -1,11 +1,13 @@
-//! Checks the language of sources against docs/glossary.md: retired words, and beginnings of doc lines that name no thing.
+//! Checks the language of sources against docs/glossary.md: retired words, and beginnings of doc
+//! lines that name no thing.
 
 use anyhow::{Context, Result, ensure};
 
 use super::tree;
 use crate::paths;
 
-/// Retired words, each with the folder in which it is. A word counts alone, in any case, and as a part of an identifier.
+/// Retired words, each with the folder in which it is. A word counts alone, in any case, and as a
+/// part of an identifier.
 const RETIRED: [(&str, &[&str]); 2] = [
     (
         "crates/",
@@ -54,7 +56,8 @@ fn faults(path: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The words of a line in small letters: `DeadLetter`, `dead_letter` and `dead letter` have the same two.
+/// The words of a line in small letters: `DeadLetter`, `dead_letter` and `dead letter` have the
+/// same two.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;

@@ -1,4 +1,5 @@
-//! Checks that dependencies between the project's crates point downward, and that only the crates listed here hold unsafe code.
+//! Checks that dependencies between the project's crates point downward, and that only the crates
+//! listed here hold unsafe code.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Licences that the project's own (MIT OR Apache-2.0) can be combined with, without duties beyond naming them.
+/// Licences that the project's own (MIT OR Apache-2.0) can be combined with, without duties beyond
+/// naming them.
 const ALLOWED: [&str; 12] = [
     "0BSD",
     "Apache-2.0",

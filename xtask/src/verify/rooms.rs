@@ -1,5 +1,6 @@
-//! Checks that dependencies inside a crate point one way: no two files use each other, directly or in a circle, and where a crate's
-//! rooms have a declared order ([`order`]), no file uses one of a room above its own.
+//! Checks that dependencies inside a crate point one way: no two files use each other, directly or
+//! in a circle, and where a crate's rooms have a declared order ([`order`]), no file uses one of a
+//! room above its own.
 
 mod modules;
 mod order;
@@ -37,7 +38,8 @@ pub fn check(metadata: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The violations in the crate whose root file is `root`. Paths in the messages begin at the parent of `directory`.
+/// The violations in the crate whose root file is `root`. Paths in the messages begin at the parent
+/// of `directory`.
 fn check_crate(directory: &Path, root: &Path, order: Option<&Order>) -> Result<Vec<String>> {
     let modules = Modules::read(root)?;
     let uses = uses::between_files(&modules);
@@ -88,7 +90,8 @@ impl View<'_> {
         groups.into_iter().map(message).collect()
     }
 
-    /// A message for each use upward, for each room without a storey, and for each storey without a room.
+    /// A message for each use upward, for each room without a storey, and for each storey without a
+    /// room.
     fn storeys(&self, order: &Order) -> Vec<String> {
         let mut depths: HashMap<&str, usize> = HashMap::new();
         for (depth, storey) in order.storeys.iter().enumerate() {

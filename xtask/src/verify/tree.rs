@@ -53,7 +53,8 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Whether `line` names something in `place`, as an absolute path rather than as a part of a longer one.
+/// Whether `line` names something in `place`, as an absolute path rather than as a part of a longer
+/// one.
 fn names_place(line: &str, place: &str) -> bool {
     line.match_indices(place).any(|(index, _)| {
         let before = line[..index].chars().next_back();

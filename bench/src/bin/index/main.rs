@@ -1,7 +1,9 @@
-//! `index --dir DIR [--quick] [--peers-only]`: an index of the engine through its API beside ordered maps in DRAM, one JSON object a
-//! line (see `perdura_bench::output`). `cargo xtask bench index` judges and reports them.
+//! `index --dir DIR [--quick] [--peers-only]`: an index of the engine through its API beside
+//! ordered maps in DRAM, one JSON object a line (see `perdura_bench::output`).
+//! `cargo xtask bench index` judges and reports them.
 //!
-//! All files lie in this process's own directories below DIR, which it removes. A quick run has smaller sizes and fewer rounds.
+//! All files lie in this process's own directories below DIR, which it removes. A quick run has
+//! smaller sizes and fewer rounds.
 
 #![forbid(unsafe_code)]
 

@@ -39,7 +39,8 @@ impl<const BYTES: usize> Own<BYTES> {
         self.engine.session(Isolation::RepeatableRead)
     }
 
-    /// Inserts a row for each key, the key beside it if the table has an index, and commits every so many rows.
+    /// Inserts a row for each key, the key beside it if the table has an index, and commits every
+    /// so many rows.
     pub fn insert(&self, keys: &[Key<BYTES>]) {
         let mut session = self.session();
         for batch in keys.chunks(BATCH) {

@@ -1,7 +1,9 @@
-//! `insert`, `lookup` and `range` by length of key, number of keys and threads: `insert/8B/1M/1t`, `ns_per_op`.
+//! `insert`, `lookup` and `range` by length of key, number of keys and threads: `insert/8B/1M/1t`,
+//! `ns_per_op`.
 //!
-//! `ns_per_op` are nanoseconds of the clock, divided by what all threads did together, `cpu_ns_per_op` those that the threads had a
-//! core. An operation of `range` is an entry that it read.
+//! `ns_per_op` are nanoseconds of the clock, divided by what all threads did together,
+//! `cpu_ns_per_op` those that the threads had a core. An operation of `range` is an entry that it
+//! read.
 
 use crate::keys::Orders;
 use crate::own::Own;

@@ -1,7 +1,8 @@
-//! The maps' allocator beside libpmemobj's: 64 bytes that become durably reachable, one or ten at a time.
+//! The maps' allocator beside libpmemobj's: 64 bytes that become durably reachable, one or ten at a
+//! time.
 //!
-//! libpmemobj allocates an object in a transaction and links it to a list. The maps insert a key and a value of 64 bytes together, so
-//! they also keep an order.
+//! libpmemobj allocates an object in a transaction and links it to a list. The maps insert a key
+//! and a value of 64 bytes together, so they also keep an order.
 
 use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Shape};

@@ -1,4 +1,5 @@
-//! The collector's cost for a writer: latencies of single overwrites with and without the background thread.
+//! The collector's cost for a writer: latencies of single overwrites with and without the
+//! background thread.
 
 use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
@@ -16,7 +17,8 @@ const OVERWRITES: usize = 5;
 /// The region has room for all records, so that a map without its collector never needs it.
 const ROOM: usize = 2 * (OVERWRITES + 1);
 
-/// `overwrite/10B/KEYS/k10`: `p50_on_ns`, `p99_on_ns` with the collector, `p50_off_ns`, `p99_off_ns` without it.
+/// `overwrite/10B/KEYS/k10`: `p50_on_ns`, `p99_on_ns` with the collector, `p50_off_ns`,
+/// `p99_off_ns` without it.
 pub fn run(plan: &Plan) {
     let count = plan.pick(100_000, 20_000);
     let keys = keys::shuffled(count, Shape::Numbers, SEED);

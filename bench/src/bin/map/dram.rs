@@ -1,4 +1,5 @@
-//! DRAM of a map: for each key, beyond what the empty map takes for its region. All regions are equally large.
+//! DRAM of a map: for each key, beyond what the empty map takes for its region. All regions are
+//! equally large.
 
 use crate::operations::VALUES;
 use crate::plan::{Plan, SEED};
@@ -8,7 +9,8 @@ use perdura_bench::store::Store;
 use perdura_bench::system::System;
 use perdura_bench::{dram, output};
 
-/// `dram/VALUE/KEYS`: `dram_bytes_per_key`, and of the empty map `dram_bytes_per_mib` of its region.
+/// `dram/VALUE/KEYS`: `dram_bytes_per_key`, and of the empty map `dram_bytes_per_mib` of its
+/// region.
 pub fn run(plan: &Plan) {
     let count = plan.pick(200_000, 50_000);
     let keys = keys::shuffled(count, Shape::Numbers, SEED);

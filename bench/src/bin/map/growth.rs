@@ -15,7 +15,8 @@ const BATCH: usize = 10;
 /// Reads and deletions measured at most. All keys are inserted.
 const SAMPLE: usize = 1_000_000;
 
-/// `growth/OPERATION/10B/KEYS/k10`, beside a map in DRAM, which outgrows the machine's caches as well.
+/// `growth/OPERATION/10B/KEYS/k10`, beside a map in DRAM, which outgrows the machine's caches as
+/// well.
 pub fn run(plan: &Plan) {
     if plan.quick {
         return;

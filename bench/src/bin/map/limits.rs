@@ -1,5 +1,6 @@
-//! What must not grow with the region or with the number of readers: the worst set during a collection, opening a large region, a pin
-//! beside many others; and an overwrite with its forgetting.
+//! What must not grow with the region or with the number of readers: the worst set during a
+//! collection, opening a large region, a pin beside many others; and an overwrite with its
+//! forgetting.
 
 use crate::operations::KEYS;
 use crate::plan::{Plan, SEED};
@@ -21,8 +22,8 @@ const FEW: usize = 1000;
 /// Pins held by one thread.
 const PINS: usize = 10_000;
 
-/// `overwrite/10B/20000/k10` (`ns_per_op`), `collect_pause/SIZE` (`worst_us`), `open/16GiB` (`ready_ms`), `pin/0` and `pin/10000`
-/// (`ns_per_op`).
+/// `overwrite/10B/20000/k10` (`ns_per_op`), `collect_pause/SIZE` (`worst_us`), `open/16GiB`
+/// (`ready_ms`), `pin/0` and `pin/10000` (`ns_per_op`).
 pub fn run(plan: &Plan) {
     for round in plan.rounds(7, 3) {
         for system in turned(&plan.systems(&SYSTEMS), round) {

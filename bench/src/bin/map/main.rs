@@ -1,8 +1,10 @@
-//! `map --dir DIR [--quick] [--peers-only] [--only SERIES]`: the ordered maps beside their peers, one JSON object a line
-//! (see `perdura_bench::output`). `cargo xtask bench map` judges and reports them.
+//! `map --dir DIR [--quick] [--peers-only] [--only SERIES]`: the ordered maps beside their peers,
+//! one JSON object a line (see `perdura_bench::output`). `cargo xtask bench map` judges and reports
+//! them.
 //!
-//! All files lie in this process's own directories below DIR, which it removes. A quick run has the same series with fewer rounds and
-//! smaller sizes, as the names of its cases tell; it leaves out only the growth to ten million keys.
+//! All files lie in this process's own directories below DIR, which it removes. A quick run has the
+//! same series with fewer rounds and smaller sizes, as the names of its cases tell; it leaves out
+//! only the growth to ten million keys.
 
 #![forbid(unsafe_code)]
 

@@ -56,7 +56,8 @@ pub fn measure(store: &mut dyn Store, orders: &Orders, value: &[u8], batch: usiz
     [("insert", insert), ("read", read), ("delete", delete)]
 }
 
-/// All cases: `OPERATION/VALUE/KEYS/kBATCH`, and for own maps those with keys that differ early, named `.../spread`.
+/// All cases: `OPERATION/VALUE/KEYS/kBATCH`, and for own maps those with keys that differ early,
+/// named `.../spread`.
 pub fn run(plan: &Plan) {
     say_what_peers_do(plan);
     let small = Orders::new(KEYS, Shape::Numbers);

@@ -12,8 +12,9 @@ const OVERWRITES: u64 = 10;
 /// Calls after which the collector must have found all garbage.
 const COLLECTIONS: usize = 100;
 
-/// `space/VALUE/KEYS`: `space_ratio`, used bytes by live bytes when the last overwrite is confirmed; `space_collected_ratio`, the same
-/// when the collector is done; `space_given_ratio`, then by the bytes of keys and values.
+/// `space/VALUE/KEYS`: `space_ratio`, used bytes by live bytes when the last overwrite is
+/// confirmed; `space_collected_ratio`, the same when the collector is done; `space_given_ratio`,
+/// then by the bytes of keys and values.
 pub fn run(plan: &Plan) {
     let count = plan.pick(100_000, 20_000);
     for system in plan.systems(&[System::List, System::BTree]) {

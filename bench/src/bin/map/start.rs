@@ -19,8 +19,9 @@ const VALUE: [u8; 10] = [0x5a; 10];
 /// Only a full run starts the peers: filling them takes longest.
 const SYSTEMS: [System; 4] = [System::List, System::BTree, System::Lmdb, System::Redb];
 
-/// `start/10B/1000000`: `ready_ms`, the time to open the directory and the map and to get one value; for own maps also `medium_ms`, the
-/// part of it that finds out on what memory the directory lies.
+/// `start/10B/1000000`: `ready_ms`, the time to open the directory and the map and to get one
+/// value; for own maps also `medium_ms`, the part of it that finds out on what memory the directory
+/// lies.
 pub fn run(plan: &Plan) {
     let keys = keys::shuffled(KEYS, Shape::Numbers, SEED);
     for system in plan.systems(plan.pick(&SYSTEMS, &SYSTEMS[..2])) {

@@ -1,4 +1,5 @@
-//! Varies one setting at a time, with all others at their defaults, to find whether the default is the best value.
+//! Varies one setting at a time, with all others at their defaults, to find whether the default is
+//! the best value.
 
 use crate::operations::{KEYS, Orders, measure};
 use crate::plan::Plan;

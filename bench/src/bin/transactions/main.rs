@@ -1,5 +1,6 @@
-//! `transactions mass|stall --dir DIR [--quick]`: large transactions through the engine's API, one JSON object a line (see
-//! `perdura_bench::output`). `cargo xtask bench mass` and `cargo xtask bench stall` judge and report them.
+//! `transactions mass|stall --dir DIR [--quick]`: large transactions through the engine's API, one
+//! JSON object a line (see `perdura_bench::output`). `cargo xtask bench mass` and
+//! `cargo xtask bench stall` judge and report them.
 //!
 //! All files lie in this process's own directories below DIR, which it removes.
 

@@ -1,4 +1,5 @@
-//! One transaction updates every row of a table, beside the bulk insert of those rows and a memcpy of the same bytes.
+//! One transaction updates every row of a table, beside the bulk insert of those rows and a memcpy
+//! of the same bytes.
 
 use crate::plan::Plan;
 use crate::pool::{self, ROW};

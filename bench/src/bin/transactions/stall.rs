@@ -1,7 +1,8 @@
 //! Small commits beside the commit of a large transaction: how long they are held up.
 //!
-//! The load is an open loop. A commit is due every [`PERIOD`], whatever became of those before it, and its latency counts from the
-//! time it was due. So a commit that stalls makes all those late that fall due meanwhile, as it would for a server's clients.
+//! The load is an open loop. A commit is due every [`PERIOD`], whatever became of those before it,
+//! and its latency counts from the time it was due. So a commit that stalls makes all those late
+//! that fall due meanwhile, as it would for a server's clients.
 
 use crate::plan::Plan;
 use crate::pool::{self, ROW};
@@ -14,13 +15,14 @@ use std::time::{Duration, Instant};
 
 /// Time from one small commit's due time to the next one's.
 const PERIOD: Duration = Duration::from_micros(500);
-/// The thread sleeps until so long before the due time and then spins, because a sleep ends late by about half of this.
+/// The thread sleeps until so long before the due time and then spins, because a sleep ends late by
+/// about half of this.
 const SPUN: Duration = Duration::from_micros(150);
 /// Small commits before any is counted.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// Time of which the commits count, alone as beside: 2,000 are due in it. Of fewer a single pause of the machine, which lasts some
-/// 2 ms, would make the 99th percentile.
+/// Time of which the commits count, alone as beside: 2,000 are due in it. Of fewer a single pause
+/// of the machine, which lasts some 2 ms, would make the 99th percentile.
 const COUNTED: Duration = Duration::from_secs(1);
 /// The same in a quick run.
 const COUNTED_QUICK: Duration = Duration::from_millis(250);
@@ -37,7 +39,8 @@ struct Sample {
     done: Instant,
 }
 
-/// `p99_us` and `max_us` of the cases alone and beside, and `commit_ms`, how long a large commit took.
+/// `p99_us` and `max_us` of the cases alone and beside, and `commit_ms`, how long a large commit
+/// took.
 pub fn run(plan: &Plan) {
     let (rows, counted) = (plan.pick(1_000_000, 500_000), plan.pick(COUNTED, COUNTED_QUICK));
     for _ in 0..plan.pick(7, 5) {
@@ -56,8 +59,8 @@ fn alone(engine: &Engine, length: Duration) {
     report("alone", &samples, &[begin..=begin + length]);
 }
 
-/// Only the commits that fall due between a large transaction's COMMIT and its return count. The large transaction is repeated until
-/// there are enough of those.
+/// Only the commits that fall due between a large transaction's COMMIT and its return count. The
+/// large transaction is repeated until there are enough of those.
 fn beside(engine: &Engine, rows: usize, counted: Duration) {
     let small = engine.create_table("small", b"").expect("there is room");
     let large = engine.create_table("large", b"").expect("there is room");
@@ -81,7 +84,8 @@ fn beside(engine: &Engine, rows: usize, counted: Duration) {
     report("beside", &samples, &windows);
 }
 
-/// Updates and commits all rows until the commits have taken `counted` together. Returns when each began and ended.
+/// Updates and commits all rows until the commits have taken `counted` together. Returns when each
+/// began and ended.
 fn large_commits(engine: &Engine, table: &Arc<Table>, rids: &[Rid], counted: Duration) -> Vec<Window> {
     let mut windows = Vec::new();
     while length(&windows) < counted && windows.len() < LARGE_COMMITS_MAX {
@@ -98,7 +102,8 @@ fn length(windows: &[Window]) -> Duration {
     windows.iter().map(|window| *window.end() - *window.start()).sum()
 }
 
-/// Inserts and commits one row at each due time until one is over. Those that are late by then are still carried out.
+/// Inserts and commits one row at each due time until one is over. Those that are late by then are
+/// still carried out.
 fn commits(session: &mut Session, table: &Arc<Table>, is_over: impl Fn(Instant) -> bool) -> Vec<Sample> {
     let mut samples = Vec::new();
     let mut due = Instant::now();

@@ -16,10 +16,12 @@ pub struct PerduraMapBytes {
     pub bytes: usize,
 }
 
-/// Sets the value of `key` at timestamp `ts`. A second change of a key at one timestamp replaces the first.
+/// Sets the value of `key` at timestamp `ts`. A second change of a key at one timestamp replaces
+/// the first.
 ///
 /// # Errors
-/// TIMESTAMP if `ts` is below the newest change's or not above the applied one, TOO_LARGE, FULL, READ_ONLY.
+/// TIMESTAMP if `ts` is below the newest change's or not above the applied one, TOO_LARGE, FULL,
+/// READ_ONLY.
 ///
 /// # Safety
 /// `map` must be open, `key` and `value` readable for as many bytes as said; each may be null.
@@ -70,18 +72,20 @@ unsafe fn optional_value<'a>(bytes: *const PerduraMapBytes) -> Outcome<Option<&'
     unsafe { bytes.as_ref().map(|bytes| value_of(bytes.data, bytes.bytes)).transpose() }
 }
 
-/// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, confirmed or not, is not
-/// `expected`. If `expected` is null the key must have no value; if `desired` is null it is deleted.
+/// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version,
+/// confirmed or not, is not `expected`. If `expected` is null the key must have no value; if
+/// `desired` is null it is deleted.
 ///
-/// `rests_on` gets the timestamp of the change that the answer rests on, which may be rolled back until it is applied: `ts` if
-/// the key was changed, otherwise that of the version compared with, or 0 if there is none. It may be null.
+/// `rests_on` gets the timestamp of the change that the answer rests on, which may be rolled back
+/// until it is applied: `ts` if the key was changed, otherwise that of the version compared with,
+/// or 0 if there is none. It may be null.
 ///
 /// # Errors
 /// As for [`perdura_map_set`].
 ///
 /// # Safety
-/// `map` must be open, `key` readable for `key_bytes` bytes, `expected` and `desired` readable and what they point to
-/// too, `rests_on` writable; each may be null.
+/// `map` must be open, `key` readable for `key_bytes` bytes, `expected` and `desired` readable and
+/// what they point to too, `rests_on` writable; each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_compare_and_set(
     map: *const PerduraMap,
@@ -105,14 +109,15 @@ pub unsafe extern "C" fn perdura_map_compare_and_set(
     unsafe { with(map, change) }
 }
 
-/// Sets the value of `key` at the next timestamp, applies it, and forgets the version that it replaces: for programs without
-/// replication. `ts` gets the timestamp; it may be null.
+/// Sets the value of `key` at the next timestamp, applies it, and forgets the version that it
+/// replaces: for programs without replication. `ts` gets the timestamp; it may be null.
 ///
 /// # Errors
 /// As for [`perdura_map_set`].
 ///
 /// # Safety
-/// `map` must be open, `key` and `value` readable for as many bytes as said, `ts` writable; each may be null.
+/// `map` must be open, `key` and `value` readable for as many bytes as said, `ts` writable; each
+/// may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_put(
     map: *const PerduraMap,

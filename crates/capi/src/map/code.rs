@@ -36,12 +36,13 @@ pub enum PerduraMapCode {
     Version,
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
-    /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way; or its numbers of
-    /// confirmations are used up, and it must be copied to a new file.
+    /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the
+    /// way; or its numbers of confirmations are used up, and it must be copied to a new file.
     ReadOnly,
     /// The system refused access to the files: not DAX, in use by another process, I/O.
     Medium,
-    /// The map is open already, or has values, views, cursors, snapshots or loaders that are not released.
+    /// The map is open already, or has values, views, cursors, snapshots or loaders that are not
+    /// released.
     Busy,
     /// A defect. The map takes no more changes.
     Internal,
@@ -82,8 +83,8 @@ impl From<Error> for Failure {
 /// Outcome inside this room.
 pub(super) type Outcome<T = PerduraMapCode> = Result<T, Failure>;
 
-/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a
-/// zero byte.
+/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and
+/// ended with a zero byte.
 ///
 /// # Safety
 /// `target` must be null or writable for `bytes` bytes.

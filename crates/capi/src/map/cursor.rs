@@ -32,8 +32,9 @@ unsafe fn bound_of<'a>(bound: *const PerduraMapBound) -> Outcome<Bound<&'a [u8]>
     Ok(if bound.excluded { Bound::Excluded(key) } else { Bound::Included(key) })
 }
 
-/// A scan over keys in ascending order, at one timestamp. What is applied does not change under it. Above the applied timestamp a
-/// change or a rollback made since it began may show or not. It goes on in the content that it began in if a snapshot is loaded.
+/// A scan over keys in ascending order, at one timestamp. What is applied does not change under it.
+/// Above the applied timestamp a change or a rollback made since it began may show or not. It goes
+/// on in the content that it began in if a snapshot is loaded.
 pub struct PerduraMapCursor {
     scan: Scan<'static>,
     ended: bool,
@@ -70,8 +71,9 @@ unsafe fn begin(
     unsafe { with(map, |map| hand_out(cursor, "the cursor", || begin(map))) }
 }
 
-/// Begins a scan of the keys between `lower` and `upper` that have a value at timestamp `at`. A bound that is null does not
-/// limit the range. Release the cursor with [`perdura_map_cursor_release`].
+/// Begins a scan of the keys between `lower` and `upper` that have a value at timestamp `at`. A
+/// bound that is null does not limit the range. Release the cursor with
+/// [`perdura_map_cursor_release`].
 ///
 /// # Errors
 /// FORGOTTEN, TOO_LARGE.
@@ -96,7 +98,8 @@ pub unsafe extern "C" fn perdura_map_scan(
 /// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
-/// `map` must be open, `prefix` readable for `prefix_bytes` bytes, `cursor` writable; each may be null.
+/// `map` must be open, `prefix` readable for `prefix_bytes` bytes, `cursor` writable; each may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_prefix(
     map: *const PerduraMap,
@@ -115,7 +118,8 @@ pub unsafe extern "C" fn perdura_map_prefix(
 /// FORGOTTEN if a snapshot was loaded since the view began, TOO_LARGE.
 ///
 /// # Safety
-/// `view` must be live, the bounds readable and their keys too, `cursor` writable; each may be null.
+/// `view` must be live, the bounds readable and their keys too, `cursor` writable; each may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_view_scan(
     view: *const PerduraMapView,

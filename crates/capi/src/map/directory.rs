@@ -48,8 +48,9 @@ impl Drop for Claim {
     }
 }
 
-/// Opens a directory of maps. With `create` it makes the directory if it is missing. With `emulate` it goes on if the
-/// directory is not on DAX persistent memory: data then survive a crash of the process, not a loss of power.
+/// Opens a directory of maps. With `create` it makes the directory if it is missing. With `emulate`
+/// it goes on if the directory is not on DAX persistent memory: data then survive a crash of the
+/// process, not a loss of power.
 ///
 /// # Errors
 /// NOT_FOUND, MEDIUM.

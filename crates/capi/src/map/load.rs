@@ -16,11 +16,12 @@ pub struct PerduraMapLoader {
     _hold: Hold,
 }
 
-/// Begins to load a snapshot into the map. Until [`perdura_map_load_finish`] reads see the old content, and changes fail with
-/// READ_ONLY.
+/// Begins to load a snapshot into the map. Until [`perdura_map_load_finish`] reads see the old
+/// content, and changes fail with READ_ONLY.
 ///
 /// # Errors
-/// READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are used up.
+/// READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are
+/// used up.
 ///
 /// # Safety
 /// `map` must be open, `loader` writable; each may be null.
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn perdura_map_load_begin(
     unsafe { begin_load(map, loader, false) }
 }
 
-/// [`perdura_map_load_begin`] that empties the map first, and so needs no room for both contents. From then on until a load
-/// finishes, also after a crash, reads and changes fail with PARTIAL.
+/// [`perdura_map_load_begin`] that empties the map first, and so needs no room for both contents.
+/// From then on until a load finishes, also after a crash, reads and changes fail with PARTIAL.
 ///
 /// # Errors
 /// As [`perdura_map_load_begin`].
@@ -62,13 +63,15 @@ unsafe fn begin_load(map: *const PerduraMap, loader: *mut *mut PerduraMapLoader,
     unsafe { with(map, |map| hand_out(loader, "the loader", || begin(map))) }
 }
 
-/// Takes the next chunk of the snapshot, as [`super::snapshot::perdura_map_snapshot_next`] gave it out and in the same order.
+/// Takes the next chunk of the snapshot, as [`super::snapshot::perdura_map_snapshot_next`] gave it
+/// out and in the same order.
 ///
 /// # Errors
 /// DAMAGED if bytes or order are wrong, FULL.
 ///
 /// # Safety
-/// `loader` must be live and used by this thread alone, `data` readable for `bytes` bytes; each may be null.
+/// `loader` must be live and used by this thread alone, `data` readable for `bytes` bytes; each may
+/// be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_load_push(
     loader: *mut PerduraMapLoader,
@@ -85,11 +88,12 @@ pub unsafe extern "C" fn perdura_map_load_push(
     })
 }
 
-/// Replaces the map's content by what was loaded, durably. Releases the loader, whatever the outcome.
+/// Replaces the map's content by what was loaded, durably. Releases the loader, whatever the
+/// outcome.
 ///
 /// # Errors
-/// DAMAGED if chunks are missing, FULL. The map then is as it was when the loader was made: emptied, if that was by
-/// [`perdura_map_load_reset`].
+/// DAMAGED if chunks are missing, FULL. The map then is as it was when the loader was made:
+/// emptied, if that was by [`perdura_map_load_reset`].
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.
@@ -108,8 +112,9 @@ pub unsafe extern "C" fn perdura_map_load_finish(loader: *mut PerduraMapLoader) 
     outcome
 }
 
-/// Releases a loader. The map stays as it was when the loader was made: after [`perdura_map_load_reset`] emptied, and every read
-/// and change fails with PARTIAL until another load is finished.
+/// Releases a loader. The map stays as it was when the loader was made: after
+/// [`perdura_map_load_reset`] emptied, and every read and change fails with PARTIAL until another
+/// load is finished.
 ///
 /// # Safety
 /// `loader` must be null or live, and nobody may use it any more.

@@ -1,7 +1,7 @@
 //! Creating, opening and closing a map.
 //!
-//! Whatever C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`, and a map with holds does not close. So
-//! the holders may refer to the map as `'static`.
+//! Whatever C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`, and a
+//! map with holds does not close. So the holders may refer to the map as `'static`.
 
 use super::argument::live;
 use super::call::{FailStop, call, call_on};
@@ -99,11 +99,13 @@ pub struct PerduraMapLayout {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapConfig {
-    /// A batch of this many changes is confirmed. 1 makes each change durable before its call returns.
+    /// A batch of this many changes is confirmed. 1 makes each change durable before its call
+    /// returns.
     pub changes_max: u32,
     /// A batch is confirmed when its first change is about this old, in microseconds.
     pub interval_us: u64,
-    /// Runs a thread that confirms idle batches and collects garbage. Without it the caller does both.
+    /// Runs a thread that confirms idle batches and collects garbage. Without it the caller does
+    /// both.
     pub background: bool,
 }
 
@@ -137,14 +139,15 @@ unsafe fn read_config(config: *const PerduraMapConfig) -> Config {
     })
 }
 
-/// Creates an empty map in the new file `name`, and opens it. A name consists of a-z, 0-9, '.' and '_' and does not begin with
-/// '.'. `config` may be null for the default.
+/// Creates an empty map in the new file `name`, and opens it. A name consists of a-z, 0-9, '.' and
+/// '_' and does not begin with '.'. `config` may be null for the default.
 ///
 /// # Errors
 /// EXISTS, FULL, MEDIUM.
 ///
 /// # Safety
-/// `directory` must be open, `name` a C string, `layout` and `config` readable, `map` writable; each may be null.
+/// `directory` must be open, `name` a C string, `layout` and `config` readable, `map` writable;
+/// each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_create(
     directory: *const PerduraMapDirectory,
@@ -174,13 +177,15 @@ pub unsafe extern "C" fn perdura_map_create(
     call(|| unsafe { hand_out(map, "the map", create) })
 }
 
-/// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may be null for the default.
+/// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may
+/// be null for the default.
 ///
 /// # Errors
 /// NOT_FOUND, BUSY if the process has it open already, FOREIGN, VERSION, DAMAGED, MEDIUM.
 ///
 /// # Safety
-/// `directory` must be open, `name` a C string, `config` readable, `map` writable; each may be null.
+/// `directory` must be open, `name` a C string, `config` readable, `map` writable; each may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_open(
     directory: *const PerduraMapDirectory,
@@ -199,7 +204,8 @@ pub unsafe extern "C" fn perdura_map_open(
     call(|| unsafe { hand_out(map, "the map", open) })
 }
 
-/// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the process ends.
+/// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use
+/// until the process ends.
 ///
 /// # Errors
 /// BUSY if values, views, cursors, snapshots or loaders are not released; the map stays open.

@@ -53,7 +53,8 @@ pub unsafe extern "C" fn perdura_map_confirm(map: *const PerduraMap) -> PerduraM
     unsafe { change(map, |map| map.confirm()) }
 }
 
-/// Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with the next confirmation.
+/// Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with
+/// the next confirmation.
 ///
 /// # Errors
 /// TIMESTAMP if `ts` is above the newest change's, READ_ONLY.
@@ -79,7 +80,8 @@ pub unsafe extern "C" fn perdura_map_rollback(map: *const PerduraMap, from: u64)
     unsafe { change(map, |map| map.rollback(from)) }
 }
 
-/// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
+/// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next
+/// confirmation.
 ///
 /// # Errors
 /// TIMESTAMP if `up_to` is above the applied one, READ_ONLY.
@@ -110,7 +112,8 @@ pub unsafe extern "C" fn perdura_map_timestamps(
     }
 }
 
-/// A change that has not been forgotten. Its bytes are valid until the function that it is passed to returns.
+/// A change that has not been forgotten. Its bytes are valid until the function that it is passed
+/// to returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapMutation {
@@ -126,7 +129,8 @@ pub struct PerduraMapMutation {
     pub value: *const c_void,
     /// Length of the value.
     pub value_bytes: usize,
-    /// If not null, this is no change of a key but the tag of the timestamp, which comes before its changes.
+    /// If not null, this is no change of a key but the tag of the timestamp, which comes before its
+    /// changes.
     pub tag: *const c_void,
     /// Length of the tag.
     pub tag_bytes: usize,
@@ -147,11 +151,12 @@ impl PerduraMapMutation {
     }
 }
 
-/// Calls `each` with every change at timestamp `from` and later that has not been forgotten, oldest first, until it returns
-/// false. It may not use the map.
+/// Calls `each` with every change at timestamp `from` and later that has not been forgotten, oldest
+/// first, until it returns false. It may not use the map.
 ///
 /// # Safety
-/// `map` must be open; `each` must be callable with `context`, and not leave by an exception or a jump. Each may be null.
+/// `map` must be open; `each` must be callable with `context`, and not leave by an exception or a
+/// jump. Each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_mutations(
     map: *const PerduraMap,

@@ -8,7 +8,8 @@ use perdura_map::Value;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
+/// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or
+/// not.
 pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
 
 /// Keeps a value in its place.
@@ -18,8 +19,8 @@ pub struct PerduraMapHold {
     _hold: Hold,
 }
 
-/// A value where it lies in the file. It is valid until released, whatever happens to the key meanwhile. It holds off the
-/// reuse of the memory that it lies in, so release it soon.
+/// A value where it lies in the file. It is valid until released, whatever happens to the key
+/// meanwhile. It holds off the reuse of the memory that it lies in, so release it soon.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PerduraMapValue {
@@ -35,8 +36,9 @@ impl PerduraMapValue {
     pub(super) const NONE: PerduraMapValue = PerduraMapValue { data: std::ptr::null(), bytes: 0, hold: null_mut() };
 }
 
-/// Gets the value of `key` at timestamp `at`, without a copy. Release it with [`perdura_map_value_release`]. ABSENT if the key
-/// has no value. Unless the outcome is OK, `value` is empty and needs no release.
+/// Gets the value of `key` at timestamp `at`, without a copy. Release it with
+/// [`perdura_map_value_release`]. ABSENT if the key has no value. Unless the outcome is OK, `value`
+/// is empty and needs no release.
 ///
 /// # Errors
 /// FORGOTTEN, TOO_LARGE.
@@ -96,15 +98,15 @@ pub unsafe extern "C" fn perdura_map_value_release(value: *mut PerduraMapValue) 
     }
 }
 
-/// Copies the value of `key` at timestamp `at` to `buffer`, cut to `buffer_bytes` bytes. `value_bytes` gets the length of the
-/// whole value. ABSENT if the key has no value.
+/// Copies the value of `key` at timestamp `at` to `buffer`, cut to `buffer_bytes` bytes.
+/// `value_bytes` gets the length of the whole value. ABSENT if the key has no value.
 ///
 /// # Errors
 /// FORGOTTEN, TOO_LARGE.
 ///
 /// # Safety
-/// `map` must be open, `key` readable for `key_bytes` bytes, `buffer` writable for `buffer_bytes` bytes, `value_bytes`
-/// writable; each may be null.
+/// `map` must be open, `key` readable for `key_bytes` bytes, `buffer` writable for `buffer_bytes`
+/// bytes, `value_bytes` writable; each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_read(
     map: *const PerduraMap,

@@ -1,4 +1,5 @@
-//! Data that a replicated log keeps in a map besides keys: batches with a tag, and a blob of its own.
+//! Data that a replicated log keeps in a map besides keys: batches with a tag, and a blob of its
+//! own.
 
 use super::argument::{limited, live, target, value};
 use super::change::PerduraMapBytes;
@@ -20,16 +21,16 @@ pub struct PerduraMapChange {
     pub value: PerduraMapBytes,
 }
 
-/// Makes several changes at timestamp `ts` and gives it a tag: all of that or, also after a crash, nothing. Without changes it
-/// raises the newest timestamp to `ts`. The tag is durable and rolled back with its timestamp, and listed by
-/// [`super::progress::perdura_map_mutations`].
+/// Makes several changes at timestamp `ts` and gives it a tag: all of that or, also after a crash,
+/// nothing. Without changes it raises the newest timestamp to `ts`. The tag is durable and rolled
+/// back with its timestamp, and listed by [`super::progress::perdura_map_mutations`].
 ///
 /// # Errors
 /// As for [`super::change::perdura_map_set`]; TOO_LARGE also for a tag of more than 1,024 bytes.
 ///
 /// # Safety
-/// `map` must be open, `tag` readable for `tag_bytes` bytes, `changes` for `count` changes, and what they point to too; each may
-/// be null.
+/// `map` must be open, `tag` readable for `tag_bytes` bytes, `changes` for `count` changes, and
+/// what they point to too; each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_batch(
     map: *const PerduraMap,
@@ -60,11 +61,12 @@ pub unsafe extern "C" fn perdura_map_batch(
     unsafe { with(map, make) }
 }
 
-/// Copies the newest tag that is forgotten to `buffer`, cut to `buffer_bytes` bytes. `tag_bytes` gets its whole length, `ts` its
-/// timestamp, which may be null. ABSENT if no tag was forgotten.
+/// Copies the newest tag that is forgotten to `buffer`, cut to `buffer_bytes` bytes. `tag_bytes`
+/// gets its whole length, `ts` its timestamp, which may be null. ABSENT if no tag was forgotten.
 ///
 /// # Safety
-/// `map` must be open, `ts` and `tag_bytes` writable, `buffer` writable for `buffer_bytes` bytes; each may be null.
+/// `map` must be open, `ts` and `tag_bytes` writable, `buffer` writable for `buffer_bytes` bytes;
+/// each may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_forgotten_tag(
     map: *const PerduraMap,
@@ -85,8 +87,8 @@ pub unsafe extern "C" fn perdura_map_forgotten_tag(
     unsafe { with(map, read) }
 }
 
-/// Replaces the map's meta blob, at most 1,024 bytes of the program's own. It is durable with the next confirmation; rollbacks and
-/// loads leave it as it is.
+/// Replaces the map's meta blob, at most 1,024 bytes of the program's own. It is durable with the
+/// next confirmation; rollbacks and loads leave it as it is.
 ///
 /// # Errors
 /// TOO_LARGE.
@@ -108,10 +110,12 @@ pub unsafe extern "C" fn perdura_map_set_meta(
     }
 }
 
-/// Copies the map's meta blob to `buffer`, cut to `buffer_bytes` bytes. `meta_bytes` gets its whole length.
+/// Copies the map's meta blob to `buffer`, cut to `buffer_bytes` bytes. `meta_bytes` gets its whole
+/// length.
 ///
 /// # Safety
-/// `map` must be open, `buffer` writable for `buffer_bytes` bytes, `meta_bytes` writable; each may be null.
+/// `map` must be open, `buffer` writable for `buffer_bytes` bytes, `meta_bytes` writable; each may
+/// be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_meta(
     map: *const PerduraMap,

@@ -1,4 +1,5 @@
-//! Results for C: what is made and released later, what is copied, and what a caller may not ask for.
+//! Results for C: what is made and released later, what is copied, and what a caller may not ask
+//! for.
 
 use super::argument::target;
 use super::call::call;

@@ -25,8 +25,8 @@ pub struct PerduraMapSnapshot {
     _hold: Hold,
 }
 
-/// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes. Release it with
-/// [`perdura_map_snapshot_release`].
+/// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max`
+/// bytes. Release it with [`perdura_map_snapshot_release`].
 ///
 /// # Errors
 /// ARGUMENT if `chunk_bytes_max` is below PERDURA_MAP_CHUNK_BYTES_MIN, READ_ONLY.
@@ -43,8 +43,9 @@ pub unsafe extern "C" fn perdura_map_snapshot(
     unsafe { perdura_map_snapshot_within(map, chunk_bytes_max, u64::MAX, snapshot) }
 }
 
-/// [`perdura_map_snapshot`] with a limit: once the map has `garbage_bytes_max` bytes of garbage more than at its start, the
-/// snapshot ends, garbage is collected again, and [`perdura_map_snapshot_next`] fails with EXPIRED.
+/// [`perdura_map_snapshot`] with a limit: once the map has `garbage_bytes_max` bytes of garbage
+/// more than at its start, the snapshot ends, garbage is collected again, and
+/// [`perdura_map_snapshot_next`] fails with EXPIRED.
 ///
 /// # Errors
 /// As for [`perdura_map_snapshot`].
@@ -91,10 +92,12 @@ pub unsafe extern "C" fn perdura_map_snapshot_timestamps(
     })
 }
 
-/// Gets the next chunk, valid until the next call on the snapshot. END after the last, and after a failure.
+/// Gets the next chunk, valid until the next call on the snapshot. END after the last, and after a
+/// failure.
 ///
 /// # Safety
-/// `snapshot` must be live and used by this thread alone, `data` and `bytes` writable; each may be null.
+/// `snapshot` must be live and used by this thread alone, `data` and `bytes` writable; each may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_map_snapshot_next(
     snapshot: *mut PerduraMapSnapshot,
@@ -123,8 +126,9 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
     })
 }
 
-/// Marks where the stream stands, after the chunk read last: [`perdura_map_snapshot_rewind`] goes back there, for a receiver that
-/// has lost what came later. Until the first call the mark is at the beginning.
+/// Marks where the stream stands, after the chunk read last: [`perdura_map_snapshot_rewind`] goes
+/// back there, for a receiver that has lost what came later. Until the first call the mark is at
+/// the beginning.
 ///
 /// # Safety
 /// `snapshot` must be live and used by this thread alone, or null.
@@ -138,7 +142,8 @@ pub unsafe extern "C" fn perdura_map_snapshot_mark(snapshot: *mut PerduraMapSnap
     })
 }
 
-/// Goes back to the mark, also after the end or a failure: the chunks from there on are the same once more.
+/// Goes back to the mark, also after the end or a failure: the chunks from there on are the same
+/// once more.
 ///
 /// # Safety
 /// `snapshot` must be live and used by this thread alone, or null.

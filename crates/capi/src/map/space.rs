@@ -20,11 +20,13 @@ pub struct PerduraMapSpace {
     pub live: u64,
     /// Other bytes of used pages.
     pub garbage: u64,
-    /// The longest run of free pages. A change fits if value, key and header are within this, and within `free` less `reserved`.
+    /// The longest run of free pages. A change fits if value, key and header are within this, and
+    /// within `free` less `reserved`.
     pub free_run_max: u64,
     /// Free pages that only deletions, forgetting and the collector may take.
     pub reserved: u64,
-    /// Whether the use of every page is known. After an open, a B+-tree finds it out in the background.
+    /// Whether the use of every page is known. After an open, a B+-tree finds it out in the
+    /// background.
     pub exact: bool,
     /// Whether a snapshot or a load keeps garbage from being collected.
     pub held: bool,
@@ -52,8 +54,8 @@ pub unsafe extern "C" fn perdura_map_space(map: *const PerduraMap, space: *mut P
     }
 }
 
-/// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, 0 while a snapshot is held; it may be
-/// null.
+/// Collects garbage now, as the background thread does. `bytes` gets the bytes freed, 0 while a
+/// snapshot is held; it may be null.
 ///
 /// # Errors
 /// READ_ONLY.
@@ -71,8 +73,8 @@ pub unsafe extern "C" fn perdura_map_collect(map: *const PerduraMap, bytes: *mut
     }
 }
 
-/// Reads everything reachable and verifies checksums, order and links. `versions` gets the number of versions found; it may
-/// be null.
+/// Reads everything reachable and verifies checksums, order and links. `versions` gets the number
+/// of versions found; it may be null.
 ///
 /// # Errors
 /// DAMAGED.

@@ -16,8 +16,8 @@ pub struct PerduraMapView {
     _hold: Hold,
 }
 
-/// Begins a view of timestamp `at`: nothing that it shows is forgotten until it is released. Release it with
-/// [`perdura_map_view_release`].
+/// Begins a view of timestamp `at`: nothing that it shows is forgotten until it is released.
+/// Release it with [`perdura_map_view_release`].
 ///
 /// # Errors
 /// FORGOTTEN.

@@ -1,4 +1,5 @@
-//! Numbers and strings of bytes in stored definitions. Reading checks bounds: stored bytes are not trusted.
+//! Numbers and strings of bytes in stored definitions. Reading checks bounds: stored bytes are not
+//! trusted.
 
 /// Appends `value`, little endian.
 pub fn put_u32(target: &mut Vec<u8>, value: u32) {

@@ -1,13 +1,14 @@
 //! The row codec: packs a server's record into the row that the engine stores, and unpacks it.
 //!
-//! A packed row is the record's NULL bytes, then the fixed fields one after the other, then for each varchar, blob and padded
-//! field that is not NULL its length and its content. The length of a varchar or blob is as in the record. That of a padded field
-//! counts the bytes up to the last one that is no space; unpacking fills the field up with spaces, so any content comes back.
-//! Virtual fields, the unused ends of varchars and the spaces of padded fields take no room.
+//! A packed row is the record's NULL bytes, then the fixed fields one after the other, then for
+//! each varchar, blob and padded field that is not NULL its length and its content. The length of a
+//! varchar or blob is as in the record. That of a padded field counts the bytes up to the last one
+//! that is no space; unpacking fills the field up with spaces, so any content comes back. Virtual
+//! fields, the unused ends of varchars and the spaces of padded fields take no room.
 //!
-//! A row is valid iff its lengths fill it exactly, with no content longer than its column. Its bytes are not trusted:
-//! unpacking checks each length before it reads (of chosen columns, up to the last one chosen). Packing and unpacking allocate
-//! nothing once the buffer has grown.
+//! A row is valid iff its lengths fill it exactly, with no content longer than its column. Its
+//! bytes are not trusted: unpacking checks each length before it reads (of chosen columns, up to
+//! the last one chosen). Packing and unpacking allocate nothing once the buffer has grown.
 
 use super::copy::{copy_short, read_length};
 use super::layout::{FieldKind, Layout, POINTER_BYTES};
@@ -77,7 +78,8 @@ fn push_run(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-/// The runs of the fields that `wants` picks, and the length of the fixed part: all fixed fields and the NULL bytes.
+/// The runs of the fields that `wants` picks, and the length of the fixed part: all fixed fields
+/// and the NULL bytes.
 fn plan_fixed(layout: &Layout, wants: impl Fn(usize) -> bool) -> (Vec<Run>, usize) {
     let mut runs = Vec::new();
     let mut row = layout.null_bytes() as u32;
@@ -112,7 +114,8 @@ impl Variable {
     /// `null_bytes` must be readable for the layout's NULL bytes.
     #[inline(always)]
     unsafe fn is_null(&self, null_bytes: *const u8) -> bool {
-        // SAFETY: the layout check keeps the offset of a field with a mask below the number of NULL bytes.
+        // SAFETY: the layout check keeps the offset of a field with a mask below the number of NULL
+        // bytes.
         self.null_mask != 0 && unsafe { *null_bytes.add(self.null_offset as usize) } & self.null_mask != 0
     }
 }
@@ -134,8 +137,8 @@ impl Packer {
     /// Packs `record` into `buffer`, replacing its content. A row may have `bytes_max` bytes.
     ///
     /// # Safety
-    /// `record` must be readable for the layout's record bytes, and each blob that is not NULL must point to as many
-    /// readable bytes as its length says.
+    /// `record` must be readable for the layout's record bytes, and each blob that is not NULL must
+    /// point to as many readable bytes as its length says.
     #[inline]
     pub unsafe fn pack(&self, record: *const u8, buffer: &mut Vec<u8>, bytes_max: u64) -> Result<(), PackError> {
         // SAFETY: as the caller vouches for the record.
@@ -145,8 +148,9 @@ impl Packer {
             grow(buffer, needed, bytes_max)?;
         }
         let start = buffer.as_mut_ptr();
-        // SAFETY: the layout check keeps all fields within the record. The buffer has room for `needed` bytes: all runs
-        // and lengths, the longest content each varchar may have (checked), and the blobs' contents as counted above.
+        // SAFETY: the layout check keeps all fields within the record. The buffer has room for
+        // `needed` bytes: all runs and lengths, the longest content each varchar may have
+        // (checked), and the blobs' contents as counted above.
         unsafe {
             for run in &self.runs {
                 copy_short(record.add(run.record as usize), start.add(run.row as usize), run.bytes as usize);
@@ -190,7 +194,8 @@ impl Packer {
 #[inline(always)]
 unsafe fn pack_padded(variable: &Variable, record: *const u8, target: *mut u8) -> *mut u8 {
     let length_bytes = usize::from(variable.length_bytes);
-    // SAFETY: the layout check keeps the field within the record, and its length below 2^16; the caller vouches for the target.
+    // SAFETY: the layout check keeps the field within the record, and its length below 2^16; the
+    // caller vouches for the target.
     unsafe {
         let source = record.add(variable.record as usize);
         let content = trimmed(std::slice::from_raw_parts(source, variable.content_max as usize));
@@ -203,14 +208,17 @@ unsafe fn pack_padded(variable: &Variable, record: *const u8, target: *mut u8) -
     }
 }
 
-/// Packs a varchar or blob that is not NULL. Returns where the next field goes; `None` if it is longer than its column.
+/// Packs a varchar or blob that is not NULL. Returns where the next field goes; `None` if it is
+/// longer than its column.
 ///
 /// # Safety
-/// As for [`Packer::pack`]; `target` must have room for the length and as much content as the field may have.
+/// As for [`Packer::pack`]; `target` must have room for the length and as much content as the field
+/// may have.
 #[inline(always)]
 unsafe fn pack_measured(variable: &Variable, record: *const u8, target: *mut u8) -> Option<*mut u8> {
     let length_bytes = usize::from(variable.length_bytes);
-    // SAFETY: the layout check keeps the field within the record; the content is checked against the room that it has.
+    // SAFETY: the layout check keeps the field within the record; the content is checked against
+    // the room that it has.
     unsafe {
         let source = record.add(variable.record as usize);
         let content = read_length(source, variable.length_bytes);
@@ -230,8 +238,8 @@ unsafe fn pack_measured(variable: &Variable, record: *const u8, target: *mut u8)
 
 #[cold]
 fn grow(buffer: &mut Vec<u8>, needed: usize, bytes_max: u64) -> Result<(), PackError> {
-    // `needed` counts varchars and padded fields at their full length, which few have: it may be a little over the limit though
-    // the row is not.
+    // `needed` counts varchars and padded fields at their full length, which few have: it may be a
+    // little over the limit though the row is not.
     const INLINE_SLACK: u64 = 1 << 17;
     if needed as u64 > bytes_max + INLINE_SLACK {
         return Err(PackError::TooLarge(needed as u64));
@@ -245,7 +253,8 @@ impl Unpacker {
         Unpacker::plan(layout, true, |_| true)
     }
 
-    /// The plan for the columns that `wants` picks by number; unpacking leaves the others' bytes in the record alone.
+    /// The plan for the columns that `wants` picks by number; unpacking leaves the others' bytes in
+    /// the record alone.
     pub fn for_columns(layout: &Layout, wants: impl Fn(usize) -> bool) -> Unpacker {
         Unpacker::plan(layout, false, wants)
     }
@@ -266,7 +275,8 @@ impl Unpacker {
     /// [`DamagedRow`], with a part of the record overwritten.
     ///
     /// # Safety
-    /// `record` must be writable for the layout's record bytes. Blob pointers are valid only as long as `row`.
+    /// `record` must be writable for the layout's record bytes. Blob pointers are valid only as
+    /// long as `row`.
     #[inline(always)]
     pub unsafe fn unpack(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
         if row.len() < self.fixed_bytes {
@@ -290,8 +300,8 @@ impl Unpacker {
     #[inline(never)]
     unsafe fn unpack_variables(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
         let start = row.as_ptr();
-        // SAFETY: the layout check keeps all fields within the record. Within the row, each length and content is checked
-        // against what is left before it is read.
+        // SAFETY: the layout check keeps all fields within the record. Within the row, each length
+        // and content is checked against what is left before it is read.
         unsafe {
             let mut source = start.add(self.fixed_bytes);
             let mut left = row.len() - self.fixed_bytes;
@@ -328,11 +338,13 @@ impl Unpacker {
 /// Unpacks a field that is not NULL and has `content` bytes.
 ///
 /// # Safety
-/// `source` must be readable for the length and the content, `target` the field's place in a record.
+/// `source` must be readable for the length and the content, `target` the field's place in a
+/// record.
 #[inline(always)]
 unsafe fn unpack_content(variable: &Variable, source: *const u8, content: usize, target: *mut u8) {
     let length_bytes = usize::from(variable.length_bytes);
-    // SAFETY: the layout check keeps the field within the record; the content is not longer than the field.
+    // SAFETY: the layout check keeps the field within the record; the content is not longer than
+    // the field.
     unsafe {
         match variable.kind {
             FieldKind::Padded => {
@@ -348,14 +360,16 @@ unsafe fn unpack_content(variable: &Variable, source: *const u8, content: usize,
     }
 }
 
-/// Makes a NULL field empty: the server sometimes looks at the content without asking for the NULL bit.
+/// Makes a NULL field empty: the server sometimes looks at the content without asking for the NULL
+/// bit.
 ///
 /// # Safety
 /// `target` must be the field's place in a record.
 #[inline(always)]
 unsafe fn clear(variable: &Variable, target: *mut u8) {
     let length_bytes = usize::from(variable.length_bytes);
-    // SAFETY: the layout check keeps the length, a blob's pointer and a padded field within the record.
+    // SAFETY: the layout check keeps the length, a blob's pointer and a padded field within the
+    // record.
     unsafe {
         match variable.kind {
             FieldKind::Padded => target.write_bytes(PAD, variable.content_max as usize),

@@ -8,7 +8,8 @@ use std::ptr::copy_nonoverlapping;
 /// `source` must be readable and `target` writable for `bytes` bytes, and they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_short(source: *const u8, target: *mut u8, bytes: usize) {
-    // SAFETY: each pair of accesses lies within the `bytes` bytes the caller vouches for: the second ends where they end.
+    // SAFETY: each pair of accesses lies within the `bytes` bytes the caller vouches for: the
+    // second ends where they end.
     unsafe {
         match bytes {
             33.. => copy_nonoverlapping(source, target, bytes),

@@ -1,9 +1,10 @@
-//! Description of a table in a pool: the server's definition (its frm image), the definition's version, and the record
-//! layout.
+//! Description of a table in a pool: the server's definition (its frm image), the definition's
+//! version, and the record layout.
 //!
-//! Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each behind its length (u32, little endian).
-//! Format 2 has padded fields, which builds before it do not know; a definition without them is of format 1. Valid iff the magic
-//! is right and the three parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
+//! Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each
+//! behind its length (u32, little endian). Format 2 has padded fields, which builds before it do
+//! not know; a definition without them is of format 1. Valid iff the magic is right and the three
+//! parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
 
 use super::bytes::{Reader, put_u32};
 use super::layout::{FieldKind, Layout};
@@ -28,7 +29,8 @@ pub struct Definition<'a> {
     pub version: &'a [u8],
     /// Where the fields lie in a record of the table.
     pub layout: Layout,
-    /// The server's definition, opaque here. Empty for a partition, whose definition the server keeps.
+    /// The server's definition, opaque here. Empty for a partition, whose definition the server
+    /// keeps.
     pub frm: &'a [u8],
 }
 

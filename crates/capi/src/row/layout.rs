@@ -1,8 +1,10 @@
-//! Where the fields lie in a server's record buffer. The layout is checked once, when a table is opened.
+//! Where the fields lie in a server's record buffer. The layout is checked once, when a table is
+//! opened.
 //!
-//! A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The pool stores the layout with
-//! the table's definition, and a table is opened only if the server lays out its records the same way. Its rows keep the stored layout:
-//! a table created before padded fields existed keeps fixed ones.
+//! A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The
+//! pool stores the layout with the table's definition, and a table is opened only if the server
+//! lays out its records the same way. Its rows keep the stored layout: a table created before
+//! padded fields existed keeps fixed ones.
 
 use super::bytes::{Reader, put_u32};
 

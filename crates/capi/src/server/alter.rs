@@ -1,4 +1,5 @@
-//! ALTER TABLE ... ADD and DROP INDEX without another table: the engine sorts and stores the keys that the plugin makes of the rows.
+//! ALTER TABLE ... ADD and DROP INDEX without another table: the engine sorts and stores the keys
+//! that the plugin makes of the rows.
 
 use super::code::{Failure, PerduraCode};
 use super::cursor::PerduraCursor;
@@ -30,15 +31,16 @@ pub struct PerduraAlteration {
     reader: Option<Session>,
 }
 
-/// Begins to alter the indexes of the cursor's table to those of `definition`. For each of these, `kept` has the number of the same
-/// index now, or -1 if it is a new one. Commit the alteration with [`perdura_alter_commit`], or end it with [`perdura_alter_end`].
+/// Begins to alter the indexes of the cursor's table to those of `definition`. For each of these,
+/// `kept` has the number of the same index now, or -1 if it is a new one. Commit the alteration
+/// with [`perdura_alter_commit`], or end it with [`perdura_alter_end`].
 ///
 /// # Errors
 /// NOT_SUPPORTED if the columns are others; LOCK_WAIT_TIMEOUT; TABLE_FULL; CONFIGURATION.
 ///
 /// # Safety
-/// `cursor` must be open and used by this thread alone; the definition valid, `kept` readable for each of its indexes, `alteration`
-/// writable.
+/// `cursor` must be open and used by this thread alone; the definition valid, `kept` readable for
+/// each of its indexes, `alteration` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alter_begin(
     cursor: *mut PerduraCursor,
@@ -67,15 +69,17 @@ pub unsafe extern "C" fn perdura_alter_begin(
     }
 }
 
-/// Builds the new indexes from the rows that are committed. Each row is filled into `record`, a record of the table. After
-/// DUPLICATE_KEY `record` is a row that has the key of another, valid until the alteration ends, and `refused` the index.
+/// Builds the new indexes from the rows that are committed. Each row is filled into `record`, a
+/// record of the table. After DUPLICATE_KEY `record` is a row that has the key of another, valid
+/// until the alteration ends, and `refused` the index.
 ///
 /// # Errors
-/// DUPLICATE_KEY; KILLED if the caller did not let it go on; CONFIGURATION if a key is too long; DEVICE_FULL; TABLE_FULL; DAMAGED.
+/// DUPLICATE_KEY; KILLED if the caller did not let it go on; CONFIGURATION if a key is too long;
+/// DEVICE_FULL; TABLE_FULL; DAMAGED.
 ///
 /// # Safety
-/// `cursor` must be the one of the alteration, open and used by this thread alone; `record` must be a record of the table, the hooks
-/// callable, `refused` writable.
+/// `cursor` must be the one of the alteration, open and used by this thread alone; `record` must be
+/// a record of the table, the hooks callable, `refused` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alter_build(
     cursor: *mut PerduraCursor,
@@ -104,15 +108,16 @@ pub unsafe extern "C" fn perdura_alter_build(
     }
 }
 
-/// Puts an alteration into force, durably, with the definition that the server has from now on; and ends it. Snapshots from before
-/// cannot read the table if it has new indexes. Other cursors on the table must be closed.
+/// Puts an alteration into force, durably, with the definition that the server has from now on; and
+/// ends it. Snapshots from before cannot read the table if it has new indexes. Other cursors on the
+/// table must be closed.
 ///
 /// # Errors
 /// NOT_FOUND, LOCK_WAIT_TIMEOUT, DEVICE_FULL, READ_ONLY_POOL: the table is as it was.
 ///
 /// # Safety
-/// `cursor` must be the one of the alteration, open and used by this thread alone; the definition valid. The alteration is of no use
-/// after this.
+/// `cursor` must be the one of the alteration, open and used by this thread alone; the definition
+/// valid. The alteration is of no use after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alter_commit(
     cursor: *mut PerduraCursor,
@@ -136,7 +141,8 @@ pub unsafe extern "C" fn perdura_alter_commit(
 /// Ends an alteration that is not to be. The table is as it was.
 ///
 /// # Safety
-/// `cursor` must be the one of the alteration, open and used by this thread alone. The alteration is of no use after this.
+/// `cursor` must be the one of the alteration, open and used by this thread alone. The alteration
+/// is of no use after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alter_end(cursor: *mut PerduraCursor, alteration: *mut PerduraAlteration) {
     // SAFETY: as the caller vouches for.

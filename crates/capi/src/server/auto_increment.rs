@@ -28,7 +28,8 @@ impl PerduraCounting {
     }
 }
 
-/// The counters of the pool, that of the cursor's table, and the values over which it has gone for the statement.
+/// The counters of the pool, that of the cursor's table, and the values over which it has gone for
+/// the statement.
 ///
 /// # Safety
 /// `engine` must be the pool of the cursor, and open.
@@ -60,8 +61,8 @@ enum Storing {
 /// Has `body` use the counter of the cursor's table.
 ///
 /// # Safety
-/// `engine` must be the pool of the cursor, and open; the cursor must be open and used by this thread alone; `session` must be null,
-/// or live and used by this thread alone.
+/// `engine` must be the pool of the cursor, and open; the cursor must be open and used by this
+/// thread alone; `session` must be null, or live and used by this thread alone.
 unsafe fn with_counter(
     (engine, session, cursor): (*const PerduraEngine, *const PerduraSession, *mut PerduraCursor),
     storing: Storing,
@@ -90,11 +91,12 @@ unsafe fn with_counter(
     }
 }
 
-/// Sets the next value that the table's counter gives out. `session` is that of the statement; null where there is none.
+/// Sets the next value that the table's counter gives out. `session` is that of the statement; null
+/// where there is none.
 ///
 /// # Safety
-/// `engine` must be the pool of the cursor, and open; the cursor must be open and used by this thread alone; `session` must be null,
-/// or live and used by this thread alone.
+/// `engine` must be the pool of the cursor, and open; the cursor must be open and used by this
+/// thread alone; `session` must be null, or live and used by this thread alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_counter_set(
     engine: *const PerduraEngine,
@@ -130,9 +132,9 @@ pub unsafe extern "C" fn perdura_counter_next(
 
 /// Reserves values of the table's counter, durably: nobody gets them again, not even after a crash.
 /// They are the next `wanted` ones by `counting`, of which those above `max` are of no use. `count`
-/// is 0 if the first one is. A statement in the midst of its rows goes on at `from`, unless others have
-/// got values meanwhile; 0 if it is not. `session` is that of the statement, which waits while the pool
-/// is held, as for a write.
+/// is 0 if the first one is. A statement in the midst of its rows goes on at `from`, unless others
+/// have got values meanwhile; 0 if it is not. `session` is that of the statement, which waits while
+/// the pool is held, as for a write.
 ///
 /// # Errors
 /// KILLED if the statement is killed while the pool is held; otherwise as for `perdura_insert`.
@@ -185,17 +187,19 @@ pub unsafe extern "C" fn perdura_counter_pass(
     unsafe { with_counter((engine, session, cursor), Storing::ForStatement, pass) }
 }
 
-/// Finds the value with which a counter is to be compared, when its table is first opened since the pool was. Copies to `key` the key in
-/// the index of this number that is nearest to the keys that begin with `bound`, or one of these: with `descends` the least that is not
-/// below them, else the greatest that is not above. Whoever has inserted it, decided or not. END if the counter was compared already.
-/// Of no such key, `length` is 0. The caller then calls [`perdura_counter_catch_up`].
+/// Finds the value with which a counter is to be compared, when its table is first opened since the
+/// pool was. Copies to `key` the key in the index of this number that is nearest to the keys that
+/// begin with `bound`, or one of these: with `descends` the least that is not below them, else the
+/// greatest that is not above. Whoever has inserted it, decided or not. END if the counter was
+/// compared already. Of no such key, `length` is 0. The caller then calls
+/// [`perdura_counter_catch_up`].
 ///
 /// # Errors
 /// DAMAGED.
 ///
 /// # Safety
-/// As for [`perdura_counter_set`]; `bound` must be readable for `bound_length` bytes, `key` writable for PERDURA_KEY_BYTES_MAX bytes, and
-/// `length` too.
+/// As for [`perdura_counter_set`]; `bound` must be readable for `bound_length` bytes, `key`
+/// writable for PERDURA_KEY_BYTES_MAX bytes, and `length` too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_counter_check(
     engine: *const PerduraEngine,
@@ -226,8 +230,9 @@ pub unsafe extern "C" fn perdura_counter_check(
     }
 }
 
-/// Has the table's counter go on above `value`, the greatest that rows have, 0 for none; [`perdura_counter_check`] finds it no more. `from`
-/// is set to what the counter was at, `to` to what it is at. Stores nothing: that is for [`perdura_counter_keep`].
+/// Has the table's counter go on above `value`, the greatest that rows have, 0 for none;
+/// [`perdura_counter_check`] finds it no more. `from` is set to what the counter was at, `to` to
+/// what it is at. Stores nothing: that is for [`perdura_counter_keep`].
 ///
 /// # Safety
 /// As for [`perdura_counter_set`]; `from` and `to` must be writable.
@@ -250,9 +255,10 @@ pub unsafe extern "C" fn perdura_counter_catch_up(
     }
 }
 
-/// Stores the limit of a counter that [`perdura_counter_catch_up`] has moved, for a statement that is about to write the table: it may
-/// delete the row by which the value was found. Once OK, it is so for all statements as long as the pool is open; END if the next one has
-/// to call again, as the pool has no room for the limit, or the counter is not compared with the rows.
+/// Stores the limit of a counter that [`perdura_counter_catch_up`] has moved, for a statement that
+/// is about to write the table: it may delete the row by which the value was found. Once OK, it is
+/// so for all statements as long as the pool is open; END if the next one has to call again, as the
+/// pool has no room for the limit, or the counter is not compared with the rows.
 ///
 /// # Errors
 /// KILLED if the statement is killed while the pool is held.

@@ -6,9 +6,10 @@ use super::engine::PerduraEngine;
 use perdura_engine::HoldNumber;
 use std::time::Duration;
 
-/// Asks for a hold of the pool, so that its files can be copied, and sets `hold` to its number, which is not 0. From now on
-/// everybody who is about to store to the pool waits. It is held once [`perdura_hold_wait`] has returned OK. Until
-/// [`perdura_release`] with the number the hold is there, waiting or not.
+/// Asks for a hold of the pool, so that its files can be copied, and sets `hold` to its number,
+/// which is not 0. From now on everybody who is about to store to the pool waits. It is held once
+/// [`perdura_hold_wait`] has returned OK. Until [`perdura_release`] with the number the hold is
+/// there, waiting or not.
 ///
 /// # Errors
 /// EXISTS if there is a hold already.
@@ -30,8 +31,8 @@ pub unsafe extern "C" fn perdura_hold_begin(engine: *const PerduraEngine, hold: 
 /// Waits until the statements that wrote when the hold was asked for have ended.
 ///
 /// # Errors
-/// LOCK_WAIT_TIMEOUT if some are still running after `timeout_ms` milliseconds: the caller releases the hold, or waits once
-/// more. KILLED if the hold was released meanwhile.
+/// LOCK_WAIT_TIMEOUT if some are still running after `timeout_ms` milliseconds: the caller releases
+/// the hold, or waits once more. KILLED if the hold was released meanwhile.
 ///
 /// # Safety
 /// `engine` must be open.
@@ -45,8 +46,8 @@ pub unsafe extern "C" fn perdura_hold_wait(engine: *const PerduraEngine, hold: u
     })
 }
 
-/// Releases the hold of this number, waiting or not, and no other one: the pool takes changes again. False if it was not
-/// there any more.
+/// Releases the hold of this number, waiting or not, and no other one: the pool takes changes
+/// again. False if it was not there any more.
 ///
 /// # Safety
 /// `engine` must be open.

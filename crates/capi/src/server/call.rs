@@ -11,7 +11,8 @@ pub(super) fn call(engine: Option<&Engine>, body: impl FnOnce() -> Outcome) -> P
     call_within(|| engine, body)
 }
 
-/// As [`call`], for a body that borrows the engine's owner: `engine` is asked only after the body has ended.
+/// As [`call`], for a body that borrows the engine's owner: `engine` is asked only after the body
+/// has ended.
 #[inline]
 pub(super) fn call_within<'a>(
     engine: impl FnOnce() -> Option<&'a Engine>,

@@ -1,5 +1,5 @@
-//! CHECK TABLE: the online check of a cursor's table. The engine verifies what it has stored, this adds whether each row is one of
-//! the table's definition, and has the keys that its entries have.
+//! CHECK TABLE: the online check of a cursor's table. The engine verifies what it has stored, this
+//! adds whether each row is one of the table's definition, and has the keys that its entries have.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::PerduraCursor;
@@ -17,21 +17,24 @@ pub struct PerduraCheckHooks {
     pub goes_on: unsafe extern "C" fn(context: *mut c_void, done: u64, all: u64) -> bool,
     /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
     pub fault: unsafe extern "C" fn(context: *mut c_void, text: *const u8, bytes: usize),
-    /// Makes the key that the row in the record has in the index of this number. False if nobody can tell.
+    /// Makes the key that the row in the record has in the index of this number. False if nobody
+    /// can tell.
     pub key: unsafe extern "C" fn(context: *mut c_void, index: u32, key: *mut PerduraKey) -> bool,
     /// Passed to all functions.
     pub context: *mut c_void,
 }
 
-/// Checks the cursor's table as it is committed now, while others read and change it: descriptors, directory words and rows
-/// with their checksums, or with `quick` the rows' headers instead. It stores nothing, marks nothing and locks no row. After a
-/// hundred faults it ends.
+/// Checks the cursor's table as it is committed now, while others read and change it: descriptors,
+/// directory words and rows with their checksums, or with `quick` the rows' headers instead. It
+/// stores nothing, marks nothing and locks no row. After a hundred faults it ends.
 ///
 /// # Errors
-/// DAMAGED if there were faults, of which the caller was told; KILLED if the caller did not let it go on.
+/// DAMAGED if there were faults, of which the caller was told; KILLED if the caller did not let it
+/// go on.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, the hooks callable.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table, the hooks callable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_table_check(
     cursor: *mut PerduraCursor,

@@ -7,7 +7,8 @@ use super::name;
 use perdura_engine::Engine;
 use std::ffi::{CStr, c_char};
 
-/// Drops the temporary tables of the server's last run. To be called before the server recovers its DDL.
+/// Drops the temporary tables of the server's last run. To be called before the server recovers its
+/// DDL.
 ///
 /// # Safety
 /// `engine` must be open.
@@ -18,9 +19,10 @@ pub unsafe extern "C" fn perdura_drop_temporary_tables(engine: *const PerduraEng
     call(Some(engine), || drop_tables(engine, |name| name.split('/').next() == Some(name::TEMPORARY)))
 }
 
-/// Drops the tables that the server's own DDL left under names of its own (`#sql...`) when a crash interrupted it. To be
-/// called after the server has finished or undone that DDL. Calls `kept` with the name of each old table of an ALTER that is
-/// still there: it stays, for it may be the only copy.
+/// Drops the tables that the server's own DDL left under names of its own (`#sql...`) when a crash
+/// interrupted it. To be called after the server has finished or undone that DDL. Calls `kept` with
+/// the name of each old table of an ALTER that is still there: it stays, for it may be the only
+/// copy.
 ///
 /// # Safety
 /// `engine` must be open, `kept` callable with a C string.
@@ -43,8 +45,9 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
     })
 }
 
-/// Drops all tables of the database whose directory has this path, also those that the server does not know: parts of partitioned tables whose
-/// definition, which the server alone keeps, was lost with the directory.
+/// Drops all tables of the database whose directory has this path, also those that the server does
+/// not know: parts of partitioned tables whose definition, which the server alone keeps, was lost
+/// with the directory.
 ///
 /// # Safety
 /// `engine` must be open, `path` a C string.

@@ -17,9 +17,11 @@ pub enum PerduraCode {
     Exists,
     /// The row lock did not come free in time. Roll the statement back.
     LockWaitTimeout,
-    /// To wait for the row lock would have been a deadlock. Roll the transaction back, and run it again.
+    /// To wait for the row lock would have been a deadlock. Roll the transaction back, and run it
+    /// again.
     Deadlock,
-    /// The row was changed after the transaction's snapshot. Roll the transaction back, and run it again.
+    /// The row was changed after the transaction's snapshot. Roll the transaction back, and run it
+    /// again.
     RecordChanged,
     /// A kill interrupted the wait for the row lock.
     Killed,
@@ -43,7 +45,8 @@ pub enum PerduraCode {
     Medium,
     /// There is no memory.
     OutOfMemory,
-    /// The table's definition in the pool is another one than the caller's, or newer than the transaction's snapshot.
+    /// The table's definition in the pool is another one than the caller's, or newer than the
+    /// transaction's snapshot.
     DefinitionChanged,
     /// Another row has the key in an index that is unique.
     DuplicateKey,
@@ -91,7 +94,8 @@ impl From<perdura_pmem::Error> for Failure {
     }
 }
 
-/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and ended with a zero byte.
+/// Copies the message of the calling thread's last failure to `target`, cut to `bytes` bytes and
+/// ended with a zero byte.
 ///
 /// # Safety
 /// `target` must be writable for `bytes` bytes.

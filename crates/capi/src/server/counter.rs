@@ -1,30 +1,35 @@
 //! Counters of AUTO_INCREMENT columns: durable, and ahead of every value that was given out.
 //!
-//! A counter lives in DRAM. The pool keeps a *limit* for it, below which values may have been given out; the counter goes on
-//! from there after a restart. So no value comes twice, not even that of a row that was deleted, or rolled back, before a crash. A
-//! limit is moved ahead by a block of values, by a transaction of its own, before the first of them is given out; an ordered end
+//! A counter lives in DRAM. The pool keeps a *limit* for it, below which values may have been given
+//! out; the counter goes on from there after a restart. So no value comes twice, not even that of a
+//! row that was deleted, or rolled back, before a crash. A limit is moved ahead by a block of
+//! values, by a transaction of its own, before the first of them is given out; an ordered end
 //! stores the counters themselves, so that no values are left out then.
 //!
-//! The limits are the rows of a table of the pool that no server sees, made with the first counter: the id of the table (u64,
-//! little endian), then the limit (u64, little endian). The tables of one session have counters without a limit.
-//! The limit of a table is deleted after the commit that drops the table, or when the limits are next opened: never before.
+//! The limits are the rows of a table of the pool that no server sees, made with the first counter:
+//! the id of the table (u64, little endian), then the limit (u64, little endian). The tables of one
+//! session have counters without a limit. The limit of a table is deleted after the commit that
+//! drops the table, or when the limits are next opened: never before.
 //!
 //! Every row that gets a value passes the counter, after the row is written and before its
 //! transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
 //! is the server's and InnoDB's, so that both engines give the same values.
 //!
-//! Within a statement the server names the value from which it goes on, above all that it has used: a row with a value of its own
-//! may have passed the others. InnoDB goes on there though another session may have those values. Here a statement does so
-//! only in its *block*, the values over which the counter has gone for this statement's rows and nobody else's since.
+//! Within a statement the server names the value from which it goes on, above all that it has used:
+//! a row with a value of its own may have passed the others. InnoDB goes on there though another
+//! session may have those values. Here a statement does so only in its *block*, the values over
+//! which the counter has gone for this statement's rows and nobody else's since.
 //!
-//! Earlier builds have left limits below values that rows have. So when a table is first opened, the counter is *checked*: it goes on
-//! above the greatest value in the column's index. Nothing is stored then, for whoever opens a table may do no more than read, and
-//! after a crash the table is checked again. The first statement that writes the table stores the limit, before it can delete the row
-//! by which the value was found.
+//! Earlier builds have left limits below values that rows have. So when a table is first opened,
+//! the counter is *checked*: it goes on above the greatest value in the column's index. Nothing is
+//! stored then, for whoever opens a table may do no more than read, and after a crash the table is
+//! checked again. The first statement that writes the table stores the limit, before it can delete
+//! the row by which the value was found.
 //!
-//! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes one of them in order to store is
-//! within a change of the pool already (its own statement's, or one for this call). So nobody waits for a hold of the pool under
-//! these locks, on which a statement may wait that the hold waits for.
+//! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes
+//! one of them in order to store is within a change of the pool already (its own statement's, or
+//! one for this call). So nobody waits for a hold of the pool under these locks, on which a
+//! statement may wait that the hold waits for.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
@@ -110,7 +115,8 @@ impl Counter {
         self.is_owed.load(Ordering::Acquire)
     }
 
-    /// Whether it is compared with the rows, and the limit is stored: that stays so as long as the pool is open.
+    /// Whether it is compared with the rows, and the limit is stored: that stays so as long as the
+    /// pool is open.
     pub(super) fn is_settled(&self) -> bool {
         self.is_checked() && !self.is_owed()
     }
@@ -122,7 +128,8 @@ pub(super) struct Reserved {
     pub count: u64,
 }
 
-/// Values over which a counter has gone for the rows that one statement inserts: those from `first` on, below `end`.
+/// Values over which a counter has gone for the rows that one statement inserts: those from `first`
+/// on, below `end`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
     first: u64,
@@ -130,7 +137,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The counter has gone from `from` to `to`. What was before belongs to the block if nobody else has moved it in between.
+    /// The counter has gone from `from` to `to`. What was before belongs to the block if nobody
+    /// else has moved it in between.
     fn extend(&mut self, from: u64, to: u64) {
         if from != self.end {
             self.first = from;
@@ -138,7 +146,8 @@ impl Block {
         self.end = to;
     }
 
-    /// Whether all values from `from` up to the counter, which is at `next`, are the statement's own.
+    /// Whether all values from `from` up to the counter, which is at `next`, are the statement's
+    /// own.
     fn owns(self, from: u64, next: u64) -> bool {
         self.end == next && (self.first..next).contains(&from)
     }
@@ -172,7 +181,8 @@ struct Limits {
 }
 
 impl Counters {
-    /// Makes the table of limits, unless it is there. The caller is within no change: DDL may wait for a hold.
+    /// Makes the table of limits, unless it is there. The caller is within no change: DDL may wait
+    /// for a hold.
     pub(super) fn prepare(&self, engine: &Engine) -> Outcome<()> {
         if self.limits.lock().is_some() || engine.definition(LIMITS).is_ok() {
             return Ok(());
@@ -197,8 +207,9 @@ impl Counters {
         Ok(self.counters.lock().entry(id).or_insert(counter).clone())
     }
 
-    /// Has a counter go on above `value`, the greatest that rows have, unless it was compared with them already: whatever is written
-    /// since passes it. Stores nothing. Returns what it was at and what it is at.
+    /// Has a counter go on above `value`, the greatest that rows have, unless it was compared with
+    /// them already: whatever is written since passes it. Stores nothing. Returns what it was at
+    /// and what it is at.
     pub(super) fn catch_up(&self, counter: &Counter, value: u64) -> (u64, u64) {
         let mut state = counter.state.lock();
         let (from, next) = (state.next, Counting::new(0, 1).beyond(value, 1));
@@ -223,7 +234,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Sets what a table's counter goes on from. For a new table, whatever an earlier one of the same id had.
+    /// Sets what a table's counter goes on from. For a new table, whatever an earlier one of the
+    /// same id had.
     pub(super) fn set(&self, engine: &Engine, counter: &Counter, next: u64) -> Outcome<()> {
         let mut state = counter.state.lock();
         if counter.is_durable {
@@ -265,8 +277,8 @@ impl Counters {
         Ok(Reserved { first, count })
     }
 
-    /// Notes that a row has `value`, which the counter must not give out any more. `block` is that of the statement
-    /// if it inserts the row.
+    /// Notes that a row has `value`, which the counter must not give out any more. `block` is that
+    /// of the statement if it inserts the row.
     pub(super) fn pass(
         &self,
         engine: &Engine,
@@ -299,7 +311,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Forgets the counter of a table that was dropped. If its limit cannot be deleted now, the next start does that.
+    /// Forgets the counter of a table that was dropped. If its limit cannot be deleted now, the
+    /// next start does that.
     pub(super) fn forget(&self, engine: &Engine, table: u32) {
         let id = u64::from(table);
         self.counters.lock().remove(&id);
@@ -364,7 +377,8 @@ impl Limits {
             rows.insert(id, (rid, limit));
         }
         session.end_statement();
-        // A row of a table that is there was written after the table was made: what is not found here was dropped.
+        // A row of a table that is there was written after the table was made: what is not found
+        // here was dropped.
         let is_gone = |id: &u64| u32::try_from(*id).map_or(true, |id| !engine.has_table(id));
         let gone: Vec<_> = rows.keys().copied().filter(is_gone).collect();
         Ok(Limits { session, table, rows, gone })
@@ -451,7 +465,8 @@ mod tests {
         assert_eq!([first(1, 10, 4), first(3, 10, 4), first(7, 10, 4)], [2, 6, 10], "an offset above the increment");
     }
 
-    /// Hazard: values come twice, for a statement takes those that another one has got in between for its own.
+    /// Hazard: values come twice, for a statement takes those that another one has got in between
+    /// for its own.
     #[test]
     fn a_block_has_no_values_of_others() {
         let mut block = Block::default();

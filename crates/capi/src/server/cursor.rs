@@ -1,11 +1,13 @@
-//! Cursors: a table opened by a handler of the server. A cursor packs and unpacks rows, scans the table, and locks the rows
-//! that a statement uses.
+//! Cursors: a table opened by a handler of the server. A cursor packs and unpacks rows, scans the
+//! table, and locks the rows that a statement uses.
 //!
-//! A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There are three ways to read
-//! for a statement that locks. It reads from the snapshot and locks nothing (`Reading::Plain`); it reads unlocked, and its
-//! caller claims the rows that it uses (`Reading::ToClaim`); or it locks each row before the caller sees it
-//! (`Reading::Locked`). A claim compares the newest version under the lock with the one that the caller saw: if they differ,
-//! the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before it reads.
+//! A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There
+//! are three ways to read for a statement that locks. It reads from the snapshot and locks nothing
+//! (`Reading::Plain`); it reads unlocked, and its caller claims the rows that it uses
+//! (`Reading::ToClaim`); or it locks each row before the caller sees it (`Reading::Locked`). A
+//! claim compares the newest version under the lock with the one that the caller saw: if they
+//! differ, the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before
+//! it reads.
 //!
 //! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
@@ -30,8 +32,8 @@ pub enum PerduraLock {
     Shared,
     /// Exclusively: it keeps out everybody else who locks.
     Exclusive,
-    /// Exclusively, for a statement that changes rows. Once the transaction is bound to a snapshot, or has locked the table,
-    /// the statement reads unlocked and locks a row when it changes it.
+    /// Exclusively, for a statement that changes rows. Once the transaction is bound to a snapshot,
+    /// or has locked the table, the statement reads unlocked and locks a row when it changes it.
     Write,
 }
 
@@ -69,7 +71,8 @@ pub struct PerduraCursor {
     layout: Layout,
     packer: Packer,
     whole: Unpacker,
-    /// The columns that were last chosen, and how they are unpacked: the next statement mostly wants the same.
+    /// The columns that were last chosen, and how they are unpacked: the next statement mostly
+    /// wants the same.
     chosen: Option<(Vec<u8>, Unpacker)>,
     /// Reads unpack those columns, and not all.
     chooses: bool,
@@ -89,7 +92,8 @@ pub struct PerduraCursor {
     pub(super) index_reading: Option<Reading>,
     /// Reads through the index stop at the entry, whose key tells the caller enough.
     pub(super) stops_at_entries: bool,
-    /// The cursor stands on the row of the entry where the last read has stopped, unless `rid` names another one.
+    /// The cursor stands on the row of the entry where the last read has stopped, unless `rid`
+    /// names another one.
     pub(super) at_entry: bool,
     /// The index that refused the last insert or update, and the row that has the key.
     duplicate: Option<(usize, Rid)>,
@@ -99,7 +103,8 @@ pub struct PerduraCursor {
     counter: Option<Arc<Counter>>,
     /// The values over which it has gone for the statement.
     counted: Block,
-    /// How the scan reads. Settled when it begins if its snapshot decides that, else at its first row.
+    /// How the scan reads. Settled when it begins if its snapshot decides that, else at its first
+    /// row.
     scan_reading: Option<Reading>,
     /// How the current row was read.
     pub(super) reading: Option<Reading>,
@@ -169,7 +174,8 @@ impl PerduraCursor {
         self.duplicate
     }
 
-    /// The table's counter, if it is known already, and the values over which it has gone for the statement.
+    /// The table's counter, if it is known already, and the values over which it has gone for the
+    /// statement.
     pub(super) fn counter(&mut self) -> Option<(&Counter, &mut Block)> {
         Some((self.counter.as_deref()?, &mut self.counted))
     }
@@ -182,7 +188,8 @@ impl PerduraCursor {
         self.counter = Some(counter);
     }
 
-    /// Sets whether the caller is going to use the row that has a key already, which is then locked.
+    /// Sets whether the caller is going to use the row that has a key already, which is then
+    /// locked.
     pub(super) fn set_locks_duplicates(&mut self, locks: bool) {
         self.locks_duplicates = locks;
     }
@@ -361,7 +368,8 @@ impl PerduraCursor {
         }
     }
 
-    /// Locks the row that has a key already, so that it stays where the caller is told to find it. False if it has the key no longer.
+    /// Locks the row that has a key already, so that it stays where the caller is told to find it.
+    /// False if it has the key no longer.
     #[cold]
     fn lock_duplicate(&self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<bool> {
         let Some((index, rid)) = self.duplicate else { return Ok(true) };
@@ -437,7 +445,8 @@ impl PerduraCursor {
         Ok(PerduraCode::Ok)
     }
 
-    /// A row that was read and cannot be found for the write was deleted by another transaction: that is a conflict.
+    /// A row that was read and cannot be found for the write was deleted by another transaction:
+    /// that is a conflict.
     #[cold]
     fn lost(&self, rid: Rid, failure: Failure) -> Failure {
         if failure.code != PerduraCode::NotFound || self.table.is_dropped() {
@@ -456,7 +465,8 @@ impl PerduraCursor {
         if !self.lock_table(session)? {
             return Ok(());
         }
-        // Settled now: a snapshot taken between now and the first row could be newer than what the scan sees.
+        // Settled now: a snapshot taken between now and the first row could be newer than what the
+        // scan sees.
         self.scan_reading = self.reads_plainly(session).then_some(Reading::Plain);
         self.scan = Some(match self.lock {
             PerduraLock::None => session.txn.scan(&self.table),
@@ -465,7 +475,8 @@ impl PerduraCursor {
         Ok(())
     }
 
-    /// Lets the next statement go on from where this one has come to in the table or in an index, with a snapshot of its own.
+    /// Lets the next statement go on from where this one has come to in the table or in an index,
+    /// with a snapshot of its own.
     pub(super) fn leave(&mut self) {
         if let Some(scan) = self.scan.take() {
             self.left = Some(Left::Scan(scan.place()));
@@ -499,8 +510,9 @@ impl PerduraCursor {
         }
     }
 
-    /// Begins a replica's search, among the newest rows, for the row that the primary changed. The search locks none: changing the
-    /// row claims it, and fails if it has changed since it was found; the replica then applies the transaction again.
+    /// Begins a replica's search, among the newest rows, for the row that the primary changed. The
+    /// search locks none: changing the row claims it, and fails if it has changed since it was
+    /// found; the replica then applies the transaction again.
     pub(super) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
         self.searched = session.txn.catch_up()?;
         self.claims = true;
@@ -522,8 +534,8 @@ impl PerduraCursor {
         self.left = None;
     }
 
-    /// Reads the scan's next row, if it is at hand and need not be locked: for most rows of a long scan that is all. `None` says
-    /// nothing; [`PerduraCursor::next`] does.
+    /// Reads the scan's next row, if it is at hand and need not be locked: for most rows of a long
+    /// scan that is all. `None` says nothing; [`PerduraCursor::next`] does.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
@@ -597,8 +609,8 @@ impl PerduraCursor {
         if !self.lock_table(session)? {
             return Ok(PerduraCode::End);
         }
-        // The server reads a row by its position only to use it: no claim follows. A row that is in the way of another one is newer
-        // than the snapshot, maybe; locking it finds that out.
+        // The server reads a row by its position only to use it: no claim follows. A row that is in
+        // the way of another one is newer than the snapshot, maybe; locking it finds that out.
         let is_in_the_way = self.duplicate.is_some_and(|(_, row)| row == rid);
         let reading = match self.reads_plainly(session) && !is_in_the_way {
             true => Reading::Plain,

@@ -35,7 +35,8 @@ pub struct PerduraField {
     pub length: u32,
 }
 
-/// An index of a table. Every row has one key in it, made by the plugin: bytes in whose order the rows are found.
+/// An index of a table. Every row has one key in it, made by the plugin: bytes in whose order the
+/// rows are found.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraIndex {
@@ -53,7 +54,8 @@ pub struct PerduraDefinition {
     pub version: *const u8,
     /// Length of the id.
     pub version_bytes: usize,
-    /// The server's definition (frm image), by which another server finds the table. Null if the server keeps it.
+    /// The server's definition (frm image), by which another server finds the table. Null if the
+    /// server keeps it.
     pub frm: *const u8,
     /// Length of the definition.
     pub frm_bytes: usize,

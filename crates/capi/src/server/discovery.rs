@@ -1,4 +1,5 @@
-//! Finding tables by the pool: it keeps the server's definition of each, and so brings its tables along to any server.
+//! Finding tables by the pool: it keeps the server's definition of each, and so brings its tables
+//! along to any server.
 
 use super::call::call;
 use super::code::{Failure, Outcome, PerduraCode};
@@ -72,8 +73,8 @@ pub unsafe extern "C" fn perdura_frm_release(frm: *mut PerduraFrm) {
     drop(unsafe { Box::from_raw(frm) });
 }
 
-/// Calls `found` with the name of each table of `database` that users see and whose definition the pool keeps, until it
-/// returns true. Both names are in the server's file name encoding.
+/// Calls `found` with the name of each table of `database` that users see and whose definition the
+/// pool keeps, until it returns true. Both names are in the server's file name encoding.
 ///
 /// # Safety
 /// `engine` must be open, `database` a C string, `found` callable with `context` and a C string.

@@ -47,7 +47,8 @@ pub struct PerduraOptions {
     pub directory: *const c_char,
     /// Makes the directory if it is missing.
     pub create_directory: bool,
-    /// Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
+    /// Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss
+    /// of power.
     pub emulate: bool,
     /// Faults files in ahead of their use.
     pub prefault: bool,
@@ -67,11 +68,13 @@ pub struct PerduraOptions {
     pub log_generations_max: u32,
     /// How long a transaction waits for a row lock if no statement has said it, in milliseconds.
     pub lock_wait_ms: u64,
-    /// DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.
+    /// DRAM that a transaction's write set may take before its words are spilled to the medium, in
+    /// bytes.
     pub transaction_memory: u64,
 }
 
-/// Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
+/// Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is
+/// empty.
 ///
 /// # Errors
 /// MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
@@ -127,14 +130,16 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
     Ok(Engine::open(Arc::new(medium), config)?)
 }
 
-/// The server's clock, which enters the engine here. Reports need milliseconds, so it is the clock that the kernel keeps in
-/// memory: to read it costs a tenth of the exact one, and every transaction reads it twice.
+/// The server's clock, which enters the engine here. Reports need milliseconds, so it is the clock
+/// that the kernel keeps in memory: to read it costs a tenth of the exact one, and every
+/// transaction reads it twice.
 fn since_1970() -> Duration {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     Duration::try_from(now).unwrap_or_default()
 }
 
-/// Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.
+/// Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay
+/// prepared.
 ///
 /// # Safety
 /// `engine` must be open, with no session or cursor left, and nobody may use it any more.
@@ -153,8 +158,8 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
     });
 }
 
-/// Sets the DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes. It applies
-/// to transactions under way as well.
+/// Sets the DRAM that a transaction's write set may take before its words are spilled to the
+/// medium, in bytes. It applies to transactions under way as well.
 ///
 /// # Safety
 /// `engine` must be open.

@@ -40,7 +40,8 @@ fn open(engine: &Engine, path: &CStr, given: &Definition<'_>, indexes: &[IndexDe
     let table = engine.table(&name::of_path(path)?)?;
     let stored = table.definition();
     let stored = definition::stored(&stored, &table.name())?;
-    // The server keeps the definitions of partitions itself and changes their id at will: there only the layout counts.
+    // The server keeps the definitions of partitions itself and changes their id at will: there
+    // only the layout counts.
     let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
     let has_indexes =
         (0..table.indexes()).map(|index| table.index_definition(index)).eq(indexes.iter().copied().map(Some));
@@ -91,7 +92,8 @@ pub(super) unsafe fn alone(
     unsafe { call_within(|| Some((*cursor).engine()), || body(&mut *cursor)) }
 }
 
-/// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips rows that others have locked.
+/// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips
+/// rows that others have locked.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -122,8 +124,9 @@ pub unsafe extern "C" fn perdura_cursor_reset(cursor: *mut PerduraCursor) {
     call_or(None, (), || cursor.reset());
 }
 
-/// Lets the statement that begins go on with the scan, or in the index, where the one before has come to. It has a snapshot of its
-/// own, as any statement. Nothing is read before the next scan_next or index_step.
+/// Lets the statement that begins go on with the scan, or in the index, where the one before has
+/// come to. It has a snapshot of its own, as any statement. Nothing is read before the next
+/// scan_next or index_step.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -134,8 +137,8 @@ pub unsafe extern "C" fn perdura_cursor_go_on(cursor: *mut PerduraCursor) {
     call_or(None, (), || cursor.leave());
 }
 
-/// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the table, least significant bit
-/// first. Null is all columns.
+/// Sets the columns that reads fill in: `columns` is a bitmap with a bit for each column of the
+/// table, least significant bit first. Null is all columns.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone; `columns` must have a bit for each column.
@@ -148,7 +151,8 @@ pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, 
     call_or(None, (), || cursor.set_columns(columns));
 }
 
-/// Sets whether the caller claims the rows that it uses ([`super::rows::perdura_claim`]). A scan then locks no row by itself.
+/// Sets whether the caller claims the rows that it uses ([`super::rows::perdura_claim`]). A scan
+/// then locks no row by itself.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -158,8 +162,8 @@ pub unsafe extern "C" fn perdura_cursor_claims(cursor: *mut PerduraCursor, claim
     unsafe { &mut *cursor }.set_claims(claims);
 }
 
-/// Sets whether the caller is going to change the row whose key an insert meets: that row is then locked before the insert returns
-/// DUPLICATE_KEY.
+/// Sets whether the caller is going to change the row whose key an insert meets: that row is then
+/// locked before the insert returns DUPLICATE_KEY.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -172,7 +176,8 @@ pub unsafe extern "C" fn perdura_cursor_locks_duplicates(cursor: *mut PerduraCur
 /// Empties the cursor's table, durably. No other cursor may be open on it.
 ///
 /// # Safety
-/// `engine` must be the pool of the cursor, and open; `cursor` must be open and used by this thread alone.
+/// `engine` must be the pool of the cursor, and open; `cursor` must be open and used by this thread
+/// alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_table_truncate(
     engine: *const PerduraEngine,
@@ -205,7 +210,8 @@ pub struct PerduraTableInfo {
     pub data_bytes: u64,
     /// Bytes of the data files that hold nothing.
     pub free_bytes: u64,
-    /// When a commit last changed the table, in seconds since 1970; 0 if none has since the pool was opened.
+    /// When a commit last changed the table, in seconds since 1970; 0 if none has since the pool
+    /// was opened.
     pub changed_at: u64,
 }
 

@@ -10,12 +10,13 @@ pub struct PerduraWaitHooks {
     pub begin: Option<unsafe extern "C" fn(context: *mut c_void)>,
     /// Called after the wait.
     pub end: Option<unsafe extern "C" fn(context: *mut c_void)>,
-    /// Called before a wait for each session that holds the row or is ahead in its queue, with the contexts of the waiter and
-    /// of that session, whose transaction cannot end meanwhile. Returns whether the server will kill that session: then the
-    /// wait for it is no deadlock. May call nothing of this library: the call comes under internal locks.
+    /// Called before a wait for each session that holds the row or is ahead in its queue, with the
+    /// contexts of the waiter and of that session, whose transaction cannot end meanwhile. Returns
+    /// whether the server will kill that session: then the wait for it is no deadlock. May call
+    /// nothing of this library: the call comes under internal locks.
     pub conflict: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void) -> bool>,
-    /// Copies the statement that the session executes to `target`, cut to `bytes` bytes, and returns how many it copied. Called
-    /// from any thread, under internal locks as above.
+    /// Copies the statement that the session executes to `target`, cut to `bytes` bytes, and
+    /// returns how many it copied. Called from any thread, under internal locks as above.
     pub statement: Option<unsafe extern "C" fn(context: *mut c_void, target: *mut u8, bytes: usize) -> usize>,
     /// Passed to every function.
     pub context: *mut c_void,

@@ -21,7 +21,8 @@ pub enum PerduraStep {
     NextSame,
     /// To the next smaller key, if it begins with what was searched for.
     PreviousSame,
-    /// As `NextSame`, where the caller searches for one whole key after the other, from greater ones to smaller ones.
+    /// As `NextSame`, where the caller searches for one whole key after the other, from greater
+    /// ones to smaller ones.
     NextSameDescending,
 }
 
@@ -35,10 +36,12 @@ impl PerduraStep {
     }
 }
 
-/// Begins to read the index of this number. Reads see what the transaction wrote before. Under SERIALIZABLE this locks the table
-/// first. `locks` is set to whether reads lock the rows. If they do, the caller compares the key of each row that it gets with
-/// [`perdura_index_key`]; if they differ it calls [`perdura_index_pass`], or asks [`perdura_index_moved`]. Rows to be locked are found at
-/// the statement's snapshot, those of a whole key that does not repeat, and all with `newest`, among the newest.
+/// Begins to read the index of this number. Reads see what the transaction wrote before. Under
+/// SERIALIZABLE this locks the table first. `locks` is set to whether reads lock the rows. If they
+/// do, the caller compares the key of each row that it gets with [`perdura_index_key`]; if they
+/// differ it calls [`perdura_index_pass`], or asks [`perdura_index_moved`]. Rows to be locked are
+/// found at the statement's snapshot, those of a whole key that does not repeat, and all with
+/// `newest`, among the newest.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -62,15 +65,18 @@ pub unsafe extern "C" fn perdura_index_begin(
     }
 }
 
-/// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into `record`. A step to the
-/// same key finds only rows whose keys begin with the bound's bytes. `whole` says that these are a whole key which does not repeat. END
-/// if there is no such row.
+/// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads
+/// it into `record`. A step to the same key finds only rows whose keys begin with the bound's
+/// bytes. `whole` says that these are a whole key which does not repeat. END if there is no such
+/// row.
 ///
 /// # Errors
-/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for [`super::rows::perdura_scan_next`], with the record filled in.
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for [`super::rows::perdura_scan_next`],
+/// with the record filled in.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, the bound readable.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table, the bound readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_seek(
     cursor: *mut PerduraCursor,
@@ -90,7 +96,8 @@ pub unsafe extern "C" fn perdura_index_seek(
 /// Those of [`perdura_index_seek`].
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_step(
     cursor: *mut PerduraCursor,
@@ -102,13 +109,15 @@ pub unsafe extern "C" fn perdura_index_step(
     unsafe { on(cursor, session, |cursor, session| cursor.step(session, step.step(), record)) }
 }
 
-/// Releases the row read last, which the caller does not use, and goes on as the last seek or step did.
+/// Releases the row read last, which the caller does not use, and goes on as the last seek or step
+/// did.
 ///
 /// # Errors
 /// Those of [`perdura_index_seek`].
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_pass(
     cursor: *mut PerduraCursor,
@@ -119,12 +128,15 @@ pub unsafe extern "C" fn perdura_index_pass(
     unsafe { on(cursor, session, |cursor, session| cursor.pass(session, record)) }
 }
 
-/// Whether the caller uses the row read last, which is locked and whose key is no longer that of its entry but `key`. If not, it calls
-/// [`perdura_index_pass`]; a row that has moved on in the direction of the walk is then met again at its new entry. A walk offers each row
-/// once. Only for a caller that checks its whole condition on each row; the walk must not have been begun with `newest`.
+/// Whether the caller uses the row read last, which is locked and whose key is no longer that of
+/// its entry but `key`. If not, it calls [`perdura_index_pass`]; a row that has moved on in the
+/// direction of the walk is then met again at its new entry. A walk offers each row once. Only for
+/// a caller that checks its whole condition on each row; the walk must not have been begun with
+/// `newest`.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone, `key` readable for `length` bytes.
+/// Cursor and session must be live and used by this thread alone, `key` readable for `length`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_moved(
     cursor: *mut PerduraCursor,
@@ -137,7 +149,8 @@ pub unsafe extern "C" fn perdura_index_moved(
     call_or(None, false, || cursor.is_offered_moved(session, key))
 }
 
-/// Begins another walk through the index, which offers each row again. A search from an end of the index does so too.
+/// Begins another walk through the index, which offers each row again. A search from an end of the
+/// index does so too.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -148,7 +161,8 @@ pub unsafe extern "C" fn perdura_index_rewind(cursor: *mut PerduraCursor) {
     call_or(None, (), || cursor.index.rewind());
 }
 
-/// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
+/// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must
+/// not lock.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
@@ -158,10 +172,12 @@ pub unsafe extern "C" fn perdura_index_stop_at_entries(cursor: *mut PerduraCurso
     unsafe { (*cursor).stops_at_entries = stops };
 }
 
-/// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it is gone.
+/// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it
+/// is gone.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_row(
     cursor: *mut PerduraCursor,
@@ -223,7 +239,8 @@ pub unsafe extern "C" fn perdura_index_end(cursor: *mut PerduraCursor) {
 /// Estimates how many rows of an index lie between two bounds. Reads no rows.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; the bounds must be readable, `rows` writable.
+/// Cursor and session must be live and used by this thread alone; the bounds must be readable,
+/// `rows` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_estimate(
     cursor: *mut PerduraCursor,
@@ -243,11 +260,12 @@ pub unsafe extern "C" fn perdura_index_estimate(
     }
 }
 
-/// Copies to `key` the key of an entry about `number` of `of` parts of the way through an index, and sets `length`. END if the index is
-/// empty.
+/// Copies to `key` the key of an entry about `number` of `of` parts of the way through an index,
+/// and sets `length`. END if the index is empty.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `key` must be writable for PERDURA_KEY_BYTES_MAX bytes, `length` too.
+/// Cursor and session must be live and used by this thread alone; `key` must be writable for
+/// PERDURA_KEY_BYTES_MAX bytes, `length` too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_sample(
     cursor: *mut PerduraCursor,
@@ -271,7 +289,8 @@ pub unsafe extern "C" fn perdura_index_sample(
     }
 }
 
-/// After DUPLICATE_KEY: the number of the index that has the key already, and in `row` the position of the row that has it.
+/// After DUPLICATE_KEY: the number of the index that has the key already, and in `row` the position
+/// of the row that has it.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone, `row` writable.

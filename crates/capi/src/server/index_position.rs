@@ -1,7 +1,7 @@
 //! Where a cursor stands in an index.
 //!
-//! A lookup of a whole key in a unique index needs no scan; the scan is begun when something else is asked for. After a lookup it
-//! goes on from the key that was found.
+//! A lookup of a whole key in a unique index needs no scan; the scan is begun when something else
+//! is asked for. After a lookup it goes on from the key that was found.
 
 use super::code::Outcome;
 use super::session::Session;
@@ -102,7 +102,8 @@ impl IndexPosition {
         self.index
     }
 
-    /// Begins to read an index. With `to_lock` the scan finds its rows at the statement's snapshot, whatever `view` is.
+    /// Begins to read an index. With `to_lock` the scan finds its rows at the statement's snapshot,
+    /// whatever `view` is.
     pub(super) fn start(&mut self, index: usize, unique: bool, view: ReadView, to_lock: bool) {
         self.end();
         self.index = index;
@@ -119,7 +120,8 @@ impl IndexPosition {
         (self.looked_up, self.left) = (false, false);
     }
 
-    /// Forgets the scan, but not where it has come to: [`IndexPosition::go_on`] takes up from there.
+    /// Forgets the scan, but not where it has come to: [`IndexPosition::go_on`] takes up from
+    /// there.
     pub(super) fn leave(&mut self) {
         let Some(scan) = self.scan.take().filter(|_| !self.looked_up) else { return };
         let is_forward = self.last.direction == Direction::Forward;
@@ -151,8 +153,8 @@ impl IndexPosition {
         })
     }
 
-    /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there is none. `whole` says that the bound
-    /// is a whole key.
+    /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there
+    /// is none. `whole` says that the bound is a whole key.
     pub(super) fn seek(
         &mut self,
         session: &mut Session,
@@ -174,14 +176,16 @@ impl IndexPosition {
             if self.found.is_some() || !self.descends() {
                 return Ok(self.found.is_some());
             }
-            // Nobody has the key now: whoever had it at the snapshot may have moved to one that the walk has passed.
+            // Nobody has the key now: whoever had it at the snapshot may have moved to one that the
+            // walk has passed.
             self.looked_up = false;
         }
         self.scan(session, table).seek(&session.txn, bound, step.direction)?;
         self.advance(session)
     }
 
-    /// Goes on among the entries of the snapshot from the key that nobody has any more; `lost` had it before it was locked.
+    /// Goes on among the entries of the snapshot from the key that nobody has any more; `lost` had
+    /// it before it was locked.
     #[cold]
     fn seek_before(&mut self, session: &mut Session, table: &Arc<Table>, lost: Option<Rid>) -> Outcome<bool> {
         self.looked_up = false;
@@ -228,8 +232,9 @@ impl IndexPosition {
         self.advance(session)
     }
 
-    /// Takes the last step again, or repeats the lookup: what it found may have made room for another row. Of the newest entries
-    /// those count that have come while its row was waited for, as the row may be behind one of them.
+    /// Takes the last step again, or repeats the lookup: what it found may have made room for
+    /// another row. Of the newest entries those count that have come while its row was waited for,
+    /// as the row may be behind one of them.
     pub(super) fn repeat(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<bool> {
         if self.looked_up {
             let found = self.look_up(session, table)?;
@@ -266,7 +271,8 @@ impl IndexPosition {
         Ok(self.reached == Reached::Entry)
     }
 
-    /// Whether the caller is to use the row found last at once, which has `key` now and not that of its entry.
+    /// Whether the caller is to use the row found last at once, which has `key` now and not that of
+    /// its entry.
     pub(super) fn is_offered_moved(&mut self, key: &[u8]) -> bool {
         let walk = self.last.walk;
         !self.looked_up && self.to_lock && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key, walk))

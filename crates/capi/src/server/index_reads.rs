@@ -1,10 +1,12 @@
 //! A cursor's reads through an index.
 //!
-//! A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole key that does not repeat, and a
-//! replica's search, finds the newest. Either may lead to a row that another transaction changes before it is locked. A read that locks
-//! therefore gives out the row as it is under its lock, and its caller compares the row's key with that of the entry. If they differ,
-//! the caller reads on, or uses the row where it has moved to ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the caller would claim
-//! rows: of the rows that an index leads to, a statement uses most.
+//! A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
+//! key that does not repeat, and a replica's search, finds the newest. Either may lead to a row
+//! that another transaction changes before it is locked. A read that locks therefore gives out the
+//! row as it is under its lock, and its caller compares the row's key with that of the entry. If
+//! they differ, the caller reads on, or uses the row where it has moved to
+//! ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the
+//! caller would claim rows: of the rows that an index leads to, a statement uses most.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, Reading};
@@ -14,8 +16,9 @@ use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
 use std::ops::Bound;
 
 impl PerduraCursor {
-    /// Begins to read an index; with `newest`, among the newest entries if reads lock and the transaction is bound to no snapshot.
-    /// Returns whether reads lock, so that the caller must compare keys.
+    /// Begins to read an index; with `newest`, among the newest entries if reads lock and the
+    /// transaction is bound to no snapshot. Returns whether reads lock, so that the caller must
+    /// compare keys.
     pub(super) fn start_index(&mut self, session: &mut Session, index: u32, newest: bool) -> Outcome<bool> {
         self.leave_row();
         self.left = None;
@@ -35,8 +38,9 @@ impl PerduraCursor {
         Ok(!plain)
     }
 
-    /// Begins a replica's search through the index: the reads that follow see everything that has its place in the order of commits.
-    /// With `again`, only if there have been commits since the search before; false if not.
+    /// Begins a replica's search through the index: the reads that follow see everything that has
+    /// its place in the order of commits. With `again`, only if there have been commits since the
+    /// search before; false if not.
     pub(super) fn search_index(&mut self, session: &mut Session, again: bool) -> Outcome<bool> {
         if again && !session.txn.is_behind(self.searched) {
             return Ok(false);
@@ -100,8 +104,9 @@ impl PerduraCursor {
         unsafe { self.read_entry(session, found, record) }
     }
 
-    /// Whether the caller is to use the row read last at once, which has `key` now and not that of its entry. Otherwise it passes the
-    /// row, which comes again if it has moved on. A row that the transaction itself has changed since the scan began was met before.
+    /// Whether the caller is to use the row read last at once, which has `key` now and not that of
+    /// its entry. Otherwise it passes the row, which comes again if it has moved on. A row that the
+    /// transaction itself has changed since the scan began was met before.
     pub(super) fn is_offered_moved(&mut self, session: &Session, key: &[u8]) -> bool {
         self.rid.is_some_and(|rid| !session.txn.has_written(&self.table, rid)) && self.index.is_offered_moved(key)
     }
@@ -165,8 +170,9 @@ impl PerduraCursor {
         Failure::new(PerduraCode::Damaged, what)
     }
 
-    /// Locks a row and reads it. `None` if it is gone or skipped. Where that is a conflict the record shows the newest version, or else
-    /// the deleted one, so that the caller can tell whether it would use the row.
+    /// Locks a row and reads it. `None` if it is gone or skipped. Where that is a conflict the
+    /// record shows the newest version, or else the deleted one, so that the caller can tell
+    /// whether it would use the row.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
@@ -193,7 +199,8 @@ impl PerduraCursor {
         if is_conflict { Err(self.changed(rid)) } else { Ok(Some(PerduraCode::Ok)) }
     }
 
-    /// The key of an entry about `number` of `of` parts of the way through an index. `None` if the index has none.
+    /// The key of an entry about `number` of `of` parts of the way through an index. `None` if the
+    /// index has none.
     pub(super) fn sample(
         &self,
         session: &mut Session,

@@ -1,5 +1,6 @@
-//! The rows of the server's information_schema tables PERDURA_TRX, PERDURA_LOCKS, PERDURA_LOCK_WAITS, PERDURA_SPACE and PERDURA_INDEXES. The plugin
-//! declares their columns in the order in which they come here.
+//! The rows of the server's information_schema tables PERDURA_TRX, PERDURA_LOCKS,
+//! PERDURA_LOCK_WAITS, PERDURA_SPACE and PERDURA_INDEXES. The plugin declares their columns in the
+//! order in which they come here.
 
 use super::call::call;
 use super::code::PerduraCode;
@@ -11,31 +12,35 @@ use perdura_engine::{
 };
 use std::ffi::c_void;
 
-/// Lists of [`perdura_list`], and the values of a row. An unknown value is NULL. A session has the number that the status
-/// report gives it, a row that of its RID in hexadecimal.
+/// Lists of [`perdura_list`], and the values of a row. An unknown value is NULL. A session has the
+/// number that the status report gives it, a row that of its RID in hexadecimal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerduraList {
-    /// The transactions that have begun, oldest first: session, connection, user at host, state, time since it began,
-    /// isolation level, changes, locks held, bytes of DRAM of its write set, CSN of its oldest snapshot, time since that
-    /// was taken, statement.
+    /// The transactions that have begun, oldest first: session, connection, user at host, state,
+    /// time since it began, isolation level, changes, locks held, bytes of DRAM of its write set,
+    /// CSN of its oldest snapshot, time since that was taken, statement.
     Transactions = 0,
-    /// The locks of rows and whole tables in the lock table, those first that somebody waits for: session, connection, table, row, mode, whether
-    /// it is held or waited for.
+    /// The locks of rows and whole tables in the lock table, those first that somebody waits for:
+    /// session, connection, table, row, mode, whether it is held or waited for.
     Locks,
-    /// The waits for locks, each with each session that it waits for: session, connection and statement of the waiter;
-    /// those of the other session; number of such sessions, unlisted ones included; table, row, mode, time waited.
+    /// The waits for locks, each with each session that it waits for: session, connection and
+    /// statement of the waiter; those of the other session; number of such sessions, unlisted ones
+    /// included; table, row, mode, time waited.
     LockWaits,
-    /// The tables, none of which is opened for this: id, name, whether it is open, data files, their bytes, bytes in use, free
-    /// bytes, rows, row changes that wait for purge, free RIDs, parts not swept since the start.
+    /// The tables, none of which is opened for this: id, name, whether it is open, data files,
+    /// their bytes, bytes in use, free bytes, rows, row changes that wait for purge, free RIDs,
+    /// parts not swept since the start.
     Space,
-    /// The indexes, for which no table is opened either: id and name of the table, number of the index, whether it is unique, length of
-    /// its keys if they have one, state, leaves, entries, bytes, entries in a hundred slots.
+    /// The indexes, for which no table is opened either: id and name of the table, number of the
+    /// index, whether it is unique, length of its keys if they have one, state, leaves, entries,
+    /// bytes, entries in a hundred slots.
     Indexes,
 }
 
-/// Lists what happens in a pool: hands `row` the `count` values of each row, with texts in UTF-8 that are valid until it
-/// returns, until it returns false. END if there was more than is listed. Nothing is locked while `row` runs.
+/// Lists what happens in a pool: hands `row` the `count` values of each row, with texts in UTF-8
+/// that are valid until it returns, until it returns false. END if there was more than is listed.
+/// Nothing is locked while `row` runs.
 ///
 /// # Safety
 /// `engine` must be open, `row` callable with `context`.

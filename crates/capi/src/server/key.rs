@@ -1,6 +1,7 @@
 //! Keys of rows in indexes, as the plugin hands them over.
 //!
-//! A key is made so that the order of its bytes is that of the columns, and that no key of an index begins another one.
+//! A key is made so that the order of its bytes is that of the columns, and that no key of an index
+//! begins another one.
 
 use super::definition::items;
 use perdura_engine::{Key, KeyChange};
@@ -87,7 +88,8 @@ impl PerduraBound {
     }
 }
 
-/// Most tables have no more indexes than this; the keys of their rows are passed on without a list on the heap.
+/// Most tables have no more indexes than this; the keys of their rows are passed on without a list
+/// on the heap.
 const FEW: usize = 4;
 
 /// Has `body` use what `convert` makes of each of `count` items.

@@ -1,8 +1,9 @@
 //! The pool's names of tables, derived from the server's paths.
 //!
-//! The last two parts of a server's path are a table's database and name, in the file name encoding, in which no user's name
-//! begins with `#`. The server's own tables begin with `#sql`. Its temporary tables lie in its temporary directory, from which
-//! no database can be told: here they share a database of their own.
+//! The last two parts of a server's path are a table's database and name, in the file name
+//! encoding, in which no user's name begins with `#`. The server's own tables begin with `#sql`.
+//! Its temporary tables lie in its temporary directory, from which no database can be told: here
+//! they share a database of their own.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use std::ffi::CStr;
@@ -37,8 +38,9 @@ pub fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))
 }
 
-/// Whether the server made the table under a name of its own, to fill it with the rows of another. A rename then puts it
-/// in the other's place; once the server has finished the DDL that a crash interrupted, it is of no use.
+/// Whether the server made the table under a name of its own, to fill it with the rows of another.
+/// A rename then puts it in the other's place; once the server has finished the DDL that a crash
+/// interrupted, it is of no use.
 pub fn is_rebuilt(name: &str) -> bool {
     let Some((_, table)) = name.split_once('/') else { return false };
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)

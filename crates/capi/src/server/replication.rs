@@ -5,9 +5,10 @@ use super::cursor::PerduraCursor;
 use super::handler::on;
 use super::session::PerduraSession;
 
-/// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its place in the
-/// order of commits, and waits until those are visible. It locks no row: the update or delete that follows locks the row found,
-/// and fails with RECORD_CHANGED if that is no longer the one that was read. The transaction must be READ COMMITTED.
+/// Begins a scan to find the row that the primary changed. It sees no snapshot but every commit
+/// that has its place in the order of commits, and waits until those are visible. It locks no row:
+/// the update or delete that follows locks the row found, and fails with RECORD_CHANGED if that is
+/// no longer the one that was read. The transaction must be READ COMMITTED.
 ///
 /// # Errors
 /// READ_ONLY_POOL.
@@ -41,9 +42,9 @@ pub unsafe extern "C" fn perdura_search_again(
     }
 }
 
-/// Begins a search, as [`perdura_search_begin`] does, through the index that the cursor reads: the reads that follow see every
-/// commit that has its place in the order of commits. With `again` it does so if there have been commits since it began before;
-/// END if not.
+/// Begins a search, as [`perdura_search_begin`] does, through the index that the cursor reads: the
+/// reads that follow see every commit that has its place in the order of commits. With `again` it
+/// does so if there have been commits since it began before; END if not.
 ///
 /// # Errors
 /// READ_ONLY_POOL.

@@ -1,4 +1,5 @@
-//! Reports of a pool to a person: the status report, a line about the medium, notices for the error log.
+//! Reports of a pool to a person: the status report, a line about the medium, notices for the error
+//! log.
 
 use super::call::call_or;
 use super::engine::PerduraEngine;
@@ -6,7 +7,8 @@ use super::engine::PerduraEngine;
 /// A text for a person.
 pub struct PerduraReport(String);
 
-/// Makes the report of SHOW ENGINE PERDURA STATUS. Null only after a defect. Release it with [`perdura_report_release`].
+/// Makes the report of SHOW ENGINE PERDURA STATUS. Null only after a defect. Release it with
+/// [`perdura_report_release`].
 ///
 /// # Safety
 /// `engine` must be open.
@@ -17,7 +19,8 @@ pub unsafe extern "C" fn perdura_report(engine: *const PerduraEngine) -> *mut Pe
     call_or(Some(engine), std::ptr::null_mut(), || Box::into_raw(Box::new(PerduraReport(engine.status().to_string()))))
 }
 
-/// Makes a line for the error log about the medium that the pool lies on. As [`perdura_report`] otherwise.
+/// Makes a line for the error log about the medium that the pool lies on. As [`perdura_report`]
+/// otherwise.
 ///
 /// # Safety
 /// `engine` must be open.
@@ -30,8 +33,8 @@ pub unsafe extern "C" fn perdura_medium_report(engine: *const PerduraEngine) -> 
     })
 }
 
-/// The report's text, in UTF-8 and without a zero byte, valid until it is released. `bytes` gets its length. `report` may be
-/// null: its text is empty.
+/// The report's text, in UTF-8 and without a zero byte, valid until it is released. `bytes` gets
+/// its length. `report` may be null: its text is empty.
 ///
 /// # Safety
 /// `report` must be null or live, `bytes` writable.
@@ -57,12 +60,13 @@ pub unsafe extern "C" fn perdura_report_release(report: *mut PerduraReport) {
     }
 }
 
-/// Sets the function that takes notices for the error log: what the pool must say and no statement can report, as UTF-8 text
-/// of `bytes` bytes without a zero byte. It is called at once with the notices so far, later from any thread, as long as the pool
-/// is open.
+/// Sets the function that takes notices for the error log: what the pool must say and no statement
+/// can report, as UTF-8 text of `bytes` bytes without a zero byte. It is called at once with the
+/// notices so far, later from any thread, as long as the pool is open.
 ///
 /// # Safety
-/// `engine` must be open, `notice` callable on any thread with that many bytes, as long as the pool is open.
+/// `engine` must be open, `notice` callable on any thread with that many bytes, as long as the pool
+/// is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_set_notice_handler(
     engine: *const PerduraEngine,

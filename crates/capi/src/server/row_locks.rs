@@ -1,6 +1,7 @@
 //! How a cursor locks the rows that a statement uses, and the table under SERIALIZABLE.
 //!
-//! A claim locks a row that the caller saw unlocked, and compares the newest version under the lock with what the caller saw.
+//! A claim locks a row that the caller saw unlocked, and compares the newest version under the lock
+//! with what the caller saw.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, PerduraLock, Reading};
@@ -8,8 +9,8 @@ use super::session::Session;
 use perdura_engine::{Isolation, LockMode, LockOutcome, ReadView, Rid, RowRef};
 
 impl PerduraCursor {
-    /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and the statement skips what
-    /// they have locked.
+    /// Locks the table as a whole if the transaction is SERIALIZABLE. False if others keep it and
+    /// the statement skips what they have locked.
     pub(super) fn lock_table(&mut self, session: &mut Session) -> Outcome<bool> {
         if session.txn.isolation() != Isolation::Serializable {
             return Ok(true);
@@ -27,8 +28,8 @@ impl PerduraCursor {
         Ok(!self.skip_locked)
     }
 
-    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes it. Who has locked the table
-    /// needs no shared row locks, and finds no row changed.
+    /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes
+    /// it. Who has locked the table needs no shared row locks, and finds no row changed.
     pub(super) fn reads_plainly(&self, session: &Session) -> bool {
         let has_table = session.txn.isolation() == Isolation::Serializable;
         match self.lock {
@@ -39,8 +40,9 @@ impl PerduraCursor {
         }
     }
 
-    /// Locks the current row, which the caller is going to use. False if the caller must not use what it saw: the row has
-    /// changed, and the next read gives it out once more; or somebody else has locked it and the statement skips it.
+    /// Locks the current row, which the caller is going to use. False if the caller must not use
+    /// what it saw: the row has changed, and the next read gives it out once more; or somebody else
+    /// has locked it and the statement skips it.
     pub(super) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
         let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
         else {
@@ -64,7 +66,8 @@ impl PerduraCursor {
             unsafe { self.unpack(rid, row, record)? };
         }
         if self.is_conflict(session, rid, newest)? {
-            // The record shows the newest version, or else the deleted one, so that the caller can tell whether it would use the row.
+            // The record shows the newest version, or else the deleted one, so that the caller can
+            // tell whether it would use the row.
             return Err(self.changed(rid));
         }
         if newest.is_none() {
@@ -105,7 +108,8 @@ impl PerduraCursor {
         if newest.is_none() || self.is_conflict(session, rid, newest)? { Err(self.changed(rid)) } else { Ok(()) }
     }
 
-    /// Locks a row and reads its newest version. `None` if somebody else has locked it and the statement skips it.
+    /// Locks a row and reads its newest version. `None` if somebody else has locked it and the
+    /// statement skips it.
     pub(super) fn lock_for_read(
         &self,
         session: &mut Session,
@@ -127,7 +131,8 @@ impl PerduraCursor {
         Ok(Some((outcome, session.txn.read(&self.table, rid, ReadView::Newest)?)))
     }
 
-    /// Whether a locked row, whose newest version is `newest`, has changed since the transaction's snapshot.
+    /// Whether a locked row, whose newest version is `newest`, has changed since the transaction's
+    /// snapshot.
     pub(super) fn is_conflict(&self, session: &mut Session, rid: Rid, newest: Option<RowRef>) -> Outcome<bool> {
         if !session.txn.has_snapshot() {
             return Ok(false);

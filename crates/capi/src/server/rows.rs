@@ -9,8 +9,8 @@ use super::key::{PerduraKey, PerduraKeyChange};
 use super::session::PerduraSession;
 use perdura_engine::Rid;
 
-/// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it writes during the scan. Under
-/// SERIALIZABLE it locks the table first, as do the other reads.
+/// Begins a scan of the table. It sees what the transaction wrote before, and nothing that it
+/// writes during the scan. Under SERIALIZABLE it locks the table first, as do the other reads.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -31,7 +31,8 @@ pub unsafe extern "C" fn perdura_scan_begin(cursor: *mut PerduraCursor, session:
 /// Reads the scan's next row into `record`. END after the last.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_scan_next(
     cursor: *mut PerduraCursor,
@@ -71,7 +72,8 @@ pub unsafe extern "C" fn perdura_position(cursor: *const PerduraCursor) -> u64 {
 /// Reads the row that [`perdura_position`] named `row`. END if it is gone.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_read(
     cursor: *mut PerduraCursor,
@@ -85,10 +87,11 @@ pub unsafe extern "C" fn perdura_read(
 
 /// Locks the row read last, which the caller is going to use. Does nothing if it is locked.
 ///
-/// END if the row is not to be used as it was read. If it has changed, the scan's next row is the same row again, as it is now
-/// and locked; it is left out if it is gone. If the statement skips locked rows and this is one, the scan goes on past it. If the
-/// transaction has a snapshot, the changed row comes with RECORD_CHANGED: that is a conflict only if the caller would use the
-/// row as it is now.
+/// END if the row is not to be used as it was read. If it has changed, the scan's next row is the
+/// same row again, as it is now and locked; it is left out if it is gone. If the statement skips
+/// locked rows and this is one, the scan goes on past it. If the transaction has a snapshot, the
+/// changed row comes with RECORD_CHANGED: that is a conflict only if the caller would use the row
+/// as it is now.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -105,8 +108,8 @@ pub unsafe extern "C" fn perdura_claim(cursor: *mut PerduraCursor, session: *con
     }
 }
 
-/// Locks the row read last, which the caller uses and leaves as it is: whoever has used it is certain that nobody changes it before the
-/// transaction ends. Does nothing if it is locked.
+/// Locks the row read last, which the caller uses and leaves as it is: whoever has used it is
+/// certain that nobody changes it before the transaction ends. Does nothing if it is locked.
 ///
 /// # Errors
 /// RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -119,7 +122,8 @@ pub unsafe extern "C" fn perdura_keep(cursor: *mut PerduraCursor, session: *cons
     unsafe { on(cursor, session, |cursor, session| cursor.keep(session).map(|()| PerduraCode::Ok)) }
 }
 
-/// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement turns out not to use.
+/// Releases the lock on the row read last, if that read or its claim took it. For rows that the
+/// statement turns out not to use.
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone.
@@ -134,16 +138,17 @@ pub unsafe extern "C" fn perdura_unlock(cursor: *mut PerduraCursor, session: *co
     };
 }
 
-/// Inserts a row, with a key for each of the table's indexes, in their order. `keys` may be null if there are none. Waits for
-/// SERIALIZABLE transactions that have read the table, and for those that are changing a key that must not repeat.
+/// Inserts a row, with a key for each of the table's indexes, in their order. `keys` may be null if
+/// there are none. Waits for SERIALIZABLE transactions that have read the table, and for those that
+/// are changing a key that must not repeat.
 ///
 /// # Errors
-/// DUPLICATE_KEY, of which [`super::index::perdura_duplicate`] tells more; LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED, ROW_TOO_LARGE,
-/// DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
+/// DUPLICATE_KEY, of which [`super::index::perdura_duplicate`] tells more; LOCK_WAIT_TIMEOUT,
+/// DEADLOCK, KILLED, ROW_TOO_LARGE, DEVICE_FULL, TABLE_FULL, DEFINITION_CHANGED.
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, `keys` as many keys as
-/// the table has indexes.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table, `keys` as many keys as the table has indexes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_insert(
     cursor: *mut PerduraCursor,
@@ -155,14 +160,15 @@ pub unsafe extern "C" fn perdura_insert(
     unsafe { on(cursor, session, |cursor, session| cursor.insert(session, record, keys)) }
 }
 
-/// Replaces the row read last by `record`, locking it unless the read has. `changes` are the `change_count` indexes in which the
-/// row's key changes; it may be null if there are none.
+/// Replaces the row read last by `record`, locking it unless the read has. `changes` are the
+/// `change_count` indexes in which the row's key changes; it may be null if there are none.
 ///
 /// # Errors
 /// RECORD_CHANGED, and those of [`perdura_insert`].
 ///
 /// # Safety
-/// Cursor and session must be live and used by this thread alone; `record` must be a record of the table, the changes readable.
+/// Cursor and session must be live and used by this thread alone; `record` must be a record of the
+/// table, the changes readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_update(
     cursor: *mut PerduraCursor,
@@ -175,7 +181,8 @@ pub unsafe extern "C" fn perdura_update(
     unsafe { on(cursor, session, |cursor, session| cursor.update(session, record, items(changes, change_count))) }
 }
 
-/// Deletes the row read last, locking it unless the read has. `keys` are the row's keys, as for [`perdura_insert`].
+/// Deletes the row read last, locking it unless the read has. `keys` are the row's keys, as for
+/// [`perdura_insert`].
 ///
 /// # Errors
 /// Those of [`perdura_update`].

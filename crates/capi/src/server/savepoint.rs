@@ -41,8 +41,8 @@ pub unsafe extern "C" fn perdura_rollback_to_savepoint(session: *const PerduraSe
     }
 }
 
-/// Releases one savepoint; later ones stay, since a server that sets a name again releases only the old savepoint. Memory
-/// kept for it goes with the transaction.
+/// Releases one savepoint; later ones stay, since a server that sets a name again releases only the
+/// old savepoint. Memory kept for it goes with the transaction.
 ///
 /// # Errors
 /// NOT_FOUND if the transaction has no such savepoint.

@@ -1,7 +1,9 @@
 //! Sessions: a server connection's side of its transactions.
 //!
-//! Thread-safety: one thread at a time uses a session, with two exceptions. [`perdura_session_kill`] may come from any thread at
-//! any time; [`super::xa::perdura_commit_ordered`] comes from the binary log's group leader while the session's own thread waits.
+//! Thread-safety: one thread at a time uses a session, with two exceptions.
+//! [`perdura_session_kill`] may come from any thread at any time;
+//! [`super::xa::perdura_commit_ordered`] comes from the binary log's group leader while the
+//! session's own thread waits.
 
 use super::call::{call, call_or};
 use super::code::{Outcome, PerduraCode};
@@ -28,7 +30,8 @@ pub(super) struct Session {
     client: Arc<SessionClient>,
     hooks: PerduraWaitHooks,
     pub(super) counters: Arc<SessionCounters>,
-    /// By name, which is the number of writes before the savepoint: those set with no write between them share one.
+    /// By name, which is the number of writes before the savepoint: those set with no write between
+    /// them share one.
     pub(super) savepoints: BTreeMap<u64, Savepoint>,
     pub(super) in_transaction: bool,
     pub(super) in_statement: bool,
@@ -98,7 +101,8 @@ impl PerduraSession {
     /// The session's state, for the thread that uses the session now.
     ///
     /// # Safety
-    /// No other thread may use the session meanwhile, and no other reference to the state may be alive.
+    /// No other thread may use the session meanwhile, and no other reference to the state may be
+    /// alive.
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn state(&self) -> &mut Session {
         // SAFETY: as the caller vouches for.
@@ -174,8 +178,9 @@ pub unsafe extern "C" fn perdura_session_kill(session: *const PerduraSession) {
     call_or(Some(&session.engine), (), || session.killer.kill());
 }
 
-/// Names the session in reports: `connection` is the server's number of it, `user` and `host` are texts that end with a NUL; null
-/// is an empty one. To be called again when one of them changes, with no transaction active.
+/// Names the session in reports: `connection` is the server's number of it, `user` and `host` are
+/// texts that end with a NUL; null is an empty one. To be called again when one of them changes,
+/// with no transaction active.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.

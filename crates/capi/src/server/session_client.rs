@@ -47,8 +47,8 @@ impl SessionClient {
     fn statement(&self) -> String {
         let Some(hook) = self.hooks.statement else { return String::new() };
         let mut bytes = vec![0; STATEMENT_BYTES];
-        // SAFETY: the engine calls while the session lives, and whoever made the session vouched for its hooks; the target is as
-        // long as said.
+        // SAFETY: the engine calls while the session lives, and whoever made the session vouched
+        // for its hooks; the target is as long as said.
         let copied = unsafe { hook(self.hooks.context, bytes.as_mut_ptr(), STATEMENT_BYTES) };
         bytes.truncate(copied);
         one_line(&bytes)
@@ -62,7 +62,8 @@ impl Client for SessionClient {
 
     fn conflict(&self, holder: usize) -> bool {
         let Some(hook) = self.hooks.conflict else { return false };
-        // SAFETY: whoever made the sessions vouched for their hooks; the engine keeps the holder's session alive meanwhile.
+        // SAFETY: whoever made the sessions vouched for their hooks; the engine keeps the holder's
+        // session alive meanwhile.
         unsafe { hook(self.hooks.context, std::ptr::with_exposed_provenance_mut(holder)) }
     }
 

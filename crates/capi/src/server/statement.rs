@@ -12,10 +12,11 @@ use std::time::Duration;
 pub enum PerduraIsolation {
     /// Each statement sees what was committed when it began.
     ReadCommitted = 0,
-    /// Reads that lock nothing see what was committed at the transaction's first; other statements work on the newest rows.
+    /// Reads that lock nothing see what was committed at the transaction's first; other statements
+    /// work on the newest rows.
     ConsistentReads,
-    /// All statements see what was committed at the transaction's first consistent read. To change or lock a row that
-    /// somebody has changed since is RECORD_CHANGED.
+    /// All statements see what was committed at the transaction's first consistent read. To change
+    /// or lock a row that somebody has changed since is RECORD_CHANGED.
     RepeatableRead,
     /// As if the transactions ran one after the other: cursors lock the tables that they read.
     Serializable,
@@ -32,8 +33,8 @@ impl From<PerduraIsolation> for Isolation {
     }
 }
 
-/// Begins a statement, and a transaction of this isolation if none is active. The statement waits up to `lock_wait_ms`
-/// milliseconds for a lock. Does nothing within a statement.
+/// Begins a statement, and a transaction of this isolation if none is active. The statement waits
+/// up to `lock_wait_ms` milliseconds for a lock. Does nothing within a statement.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.
@@ -73,7 +74,8 @@ pub unsafe extern "C" fn perdura_statement_is_open(session: *const PerduraSessio
     unsafe { (*session).state().in_statement }
 }
 
-/// Ends a statement of a transaction that goes on. Blobs read by it are no longer valid. Does nothing outside a statement.
+/// Ends a statement of a transaction that goes on. Blobs read by it are no longer valid. Does
+/// nothing outside a statement.
 ///
 /// # Safety
 /// As for [`perdura_statement_begin`].

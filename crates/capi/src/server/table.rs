@@ -70,8 +70,8 @@ pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: 
     }
 }
 
-/// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`) to take another's place
-/// refuses the snapshots taken before.
+/// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`)
+/// to take another's place refuses the snapshots taken before.
 ///
 /// # Errors
 /// NOT_FOUND, EXISTS.

@@ -3,8 +3,8 @@
 use super::code::PerduraCode;
 use super::session::{PerduraSession, with};
 
-/// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does nothing at READ COMMITTED and
-/// SERIALIZABLE.
+/// Takes the transaction's snapshot now, so that it agrees with the binary log's position. Does
+/// nothing at READ COMMITTED and SERIALIZABLE.
 ///
 /// # Safety
 /// `session` must be live and used by this thread alone.

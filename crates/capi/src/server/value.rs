@@ -1,4 +1,5 @@
-//! Rows for a server's information_schema: values of few kinds, in the order of the table's columns.
+//! Rows for a server's information_schema: values of few kinds, in the order of the table's
+//! columns.
 
 use std::ffi::c_void;
 use std::time::Duration;
@@ -70,7 +71,8 @@ pub(super) struct Taker {
 impl Taker {
     /// Hands over a row. Returns whether there is to be another.
     pub(super) fn row(&self, values: &[PerduraValue]) -> bool {
-        // SAFETY: whoever made the taker vouched for its function; texts live until the call returns.
+        // SAFETY: whoever made the taker vouched for its function; texts live until the call
+        // returns.
         unsafe { (self.take)(self.context, values.as_ptr(), values.len()) }
     }
 }

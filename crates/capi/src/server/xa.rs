@@ -7,8 +7,8 @@ use super::session::{PerduraSession, with};
 use std::ffi::c_void;
 use std::slice;
 
-/// Prepares the transaction under the name `xid`: from here on it outlives its session and the server, until it is committed
-/// or rolled back.
+/// Prepares the transaction under the name `xid`: from here on it outlives its session and the
+/// server, until it is committed or rolled back.
 ///
 /// # Errors
 /// LOG_FULL, DEVICE_FULL, READ_ONLY_POOL; the transaction is rolled back.
@@ -28,8 +28,9 @@ pub unsafe extern "C" fn perdura_prepare(session: *const PerduraSession, xid: *c
     }
 }
 
-/// Gives a prepared transaction its place in the order of commits. To be called by the binary log's group leader, in the binary
-/// log's order, while the session's own thread waits; [`super::transaction::perdura_commit`] then ends the commit.
+/// Gives a prepared transaction its place in the order of commits. To be called by the binary log's
+/// group leader, in the binary log's order, while the session's own thread waits;
+/// [`super::transaction::perdura_commit`] then ends the commit.
 ///
 /// # Safety
 /// `session` must be live and no other thread may use it meanwhile.
@@ -44,8 +45,8 @@ pub unsafe extern "C" fn perdura_commit_ordered(session: *const PerduraSession) 
     }
 }
 
-/// Makes an ordered transaction visible, if all commits before it are durable. If the leader calls it for each transaction of a
-/// group, their own threads need not wait for each other.
+/// Makes an ordered transaction visible, if all commits before it are durable. If the leader calls
+/// it for each transaction of a group, their own threads need not wait for each other.
 ///
 /// # Safety
 /// `session` must be live and no other thread may use it meanwhile.
@@ -81,8 +82,8 @@ pub unsafe extern "C" fn perdura_prepared_list(
     })
 }
 
-/// Commits or rolls back the prepared transaction `xid`, which no session holds: after a restart, or after its connection
-/// ended.
+/// Commits or rolls back the prepared transaction `xid`, which no session holds: after a restart,
+/// or after its connection ended.
 ///
 /// # Errors
 /// NOT_FOUND.

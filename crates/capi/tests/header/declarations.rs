@@ -1,4 +1,5 @@
-//! The C declarations of the Rust sources in one folder, each by its name, with its documentation said as C says it.
+//! The C declarations of the Rust sources in one folder, each by its name, with its documentation
+//! said as C says it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +40,8 @@ fn name_of(block: &str) -> String {
     found.unwrap_or_else(|| panic!("no name in {code:?}")).to_owned()
 }
 
-/// A block with its comments said and wrapped anew, and without the tags of structures, which have names of their own.
+/// A block with its comments said and wrapped anew, and without the tags of structures, which have
+/// names of their own.
 fn in_c(block: &str) -> String {
     let mut lines = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
@@ -65,7 +67,8 @@ fn declared(code: &str, indent: &str) -> Vec<String> {
     wrapped(arguments(&code).into_iter(), indent, &format!("{indent}    "))
 }
 
-/// A declaration in pieces between which a line may end: after each argument of a function, but not of a callback.
+/// A declaration in pieces between which a line may end: after each argument of a function, but not
+/// of a callback.
 fn arguments(code: &str) -> Vec<&str> {
     let (mut pieces, mut start, mut depth) = (Vec::new(), 0, 0);
     for (at, one) in code.char_indices() {
@@ -83,8 +86,8 @@ fn arguments(code: &str) -> Vec<&str> {
     pieces
 }
 
-/// A documentation comment as a C programmer reads it: errors in a paragraph, links by name. What Rust calls safety is the same for
-/// nearly all calls and stands at the top of the header.
+/// A documentation comment as a C programmer reads it: errors in a paragraph, links by name. What
+/// Rust calls safety is the same for nearly all calls and stands at the top of the header.
 fn said(comment: &[&str], indent: &str) -> Vec<String> {
     let mut paragraphs: Vec<String> = vec![String::new()];
     let mut is_safety = false;

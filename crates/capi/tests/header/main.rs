@@ -1,5 +1,6 @@
-//! Hazard: a C header that differs from the Rust side, found only when a call goes wrong; one that leaves a call out, or puts
-//! Rust's words before a C programmer; and one that not every compiler takes.
+//! Hazard: a C header that differs from the Rust side, found only when a call goes wrong; one that
+//! leaves a call out, or puts Rust's words before a C programmer; and one that not every compiler
+//! takes.
 //!
 //! `PERDURA_BLESS=1` writes the headers anew.
 
@@ -21,7 +22,8 @@ fn headers() -> impl Iterator<Item = &'static str> {
     SERVER.into_iter().chain(MAP)
 }
 
-/// Compares headers with what the sources in `folder` and their templates make. Every declaration must stand in one of them.
+/// Compares headers with what the sources in `folder` and their templates make. Every declaration
+/// must stand in one of them.
 fn are_made_from(headers: &[&str], folder: &str) {
     let mut declarations = declarations::of(&crate_dir().join(folder));
     for header in headers {
@@ -95,7 +97,8 @@ fn headers_speak_c() {
     }
 }
 
-/// Each header alone, and those of both audiences in either order, in C99 and in C++, with every warning an error.
+/// Each header alone, and those of both audiences in either order, in C99 and in C++, with every
+/// warning an error.
 #[test]
 fn compilers_take_the_headers() {
     let directory = tempfile::tempdir().expect("a directory");

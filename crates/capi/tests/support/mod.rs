@@ -137,7 +137,8 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
     }
 }
 
-/// Records of the tests: a NULL byte, an id of 4 bytes, a name of up to 20, a blob with 4 bytes of length.
+/// Records of the tests: a NULL byte, an id of 4 bytes, a name of up to 20, a blob with 4 bytes of
+/// length.
 pub const RECORD_BYTES: usize = 1 + 4 + 21 + 12;
 
 fn fields() -> [PerduraField; 3] {

@@ -10,7 +10,8 @@ use std::path::Path;
 /// Most bytes of the lines. They are held in memory until all are read.
 const LINES_BYTES_MAX: u64 = 256 << 20;
 
-/// Reads the changes from `file`, or from standard input, makes and applies them at the next timestamp, and confirms.
+/// Reads the changes from `file`, or from standard input, makes and applies them at the next
+/// timestamp, and confirms.
 pub fn run(map: &dyn OrderedMap, tag: &[u8], file: Option<&Path>, hex: bool) -> Outcome {
     let lines = match file {
         Some(path) => read(fs::File::open(path), &path.display().to_string())?,

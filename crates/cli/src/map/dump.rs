@@ -43,7 +43,8 @@ fn dump(map: &dyn OrderedMap, bytes: u64, how: &Dump, out: &mut dyn Write, targe
     written(outcome.and_then(|()| writeln!(out, "DATA=END")).and_then(|()| out.flush()), target)
 }
 
-/// The header. Other tools call ordered keys with one value each a btree, so both kinds of maps do here.
+/// The header. Other tools call ordered keys with one value each a btree, so both kinds of maps do
+/// here.
 fn head(map: &dyn OrderedMap, bytes: u64, how: &Dump, out: &mut dyn Write) -> io::Result<()> {
     let format = if how.printable { "print" } else { "bytevalue" };
     let kind = map.kind();

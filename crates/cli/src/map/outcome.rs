@@ -34,7 +34,8 @@ pub fn absent(key: &[u8]) -> Failure {
     Failure { status: 3, message: format!("{} has no value", text::printable(key)) }
 }
 
-/// Turns a failed write to `target` into a failure. A reader that has closed the pipe early, as head does, is none.
+/// Turns a failed write to `target` into a failure. A reader that has closed the pipe early, as
+/// head does, is none.
 pub fn written(outcome: io::Result<()>, target: &str) -> Outcome {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,7 +1,8 @@
 //! Reads keys and values from the text that mdb_dump and db_dump write.
 //!
-//! A dump has a header of `name=value` lines from VERSION=3 to HEADER=END. Lines of key and value follow in turn, each after a
-//! space, until DATA=END. A bare dump has only these lines, without the space, and ends with the file.
+//! A dump has a header of `name=value` lines from VERSION=3 to HEADER=END. Lines of key and value
+//! follow in turn, each after a space, until DATA=END. A bare dump has only these lines, without
+//! the space, and ends with the file.
 
 use super::outcome::{Failure, Outcome};
 use super::text;

@@ -1,4 +1,5 @@
-//! `perdura map info`, `check`, `get` and `scan`: prints what is in a map, for people and for scripts.
+//! `perdura map info`, `check`, `get` and `scan`: prints what is in a map, for people and for
+//! scripts.
 
 use super::arguments::Range;
 use super::outcome::{Outcome, absent, written};

@@ -23,8 +23,8 @@ pub fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes } else { None }
 }
 
-/// Appends `bytes` as db_dump -p prints them: printable characters as they are, a backslash doubled, any other byte as a
-/// backslash and two hexadecimal digits.
+/// Appends `bytes` as db_dump -p prints them: printable characters as they are, a backslash
+/// doubled, any other byte as a backslash and two hexadecimal digits.
 pub fn print(bytes: &[u8], target: &mut Vec<u8>) {
     for byte in bytes {
         match byte {

@@ -1,11 +1,12 @@
 //! Directory words that commits have stored and that nobody has flushed yet.
 //!
-//! A commit is durable by its record: redo stores its words again. So the words are flushed behind, for all commits since the
-//! last checkpoint at once, before the next checkpoint goes past them (I9): a line that a thousand commits have changed is
-//! flushed once, and no commit waits for it. The page's shadow says which words are due.
+//! A commit is durable by its record: redo stores its words again. So the words are flushed behind,
+//! for all commits since the last checkpoint at once, before the next checkpoint goes past them
+//! (I9): a line that a thousand commits have changed is flushed once, and no commit waits for it.
+//! The page's shadow says which words are due.
 //!
-//! A page is here once, noted under its lock before its commit is reported as stored. So whoever finds a commit reported finds
-//! its pages here, or another has taken them and is done.
+//! A page is here once, noted under its lock before its commit is reported as stored. So whoever
+//! finds a commit reported finds its pages here, or another has taken them and is done.
 
 use crate::index::leaf::LeafId;
 use crate::index::leaves::Leaves;
@@ -20,8 +21,8 @@ use std::sync::{Arc, Weak};
 /// Pages after which a flush lets others have the core: some 0.2 ms.
 const FLUSHED_AT_ONCE: usize = 64;
 
-/// Owner of words that are to be flushed. One that is gone was dropped, durably; one with commits above the checkpoint is not
-/// closed. An alteration takes a table's place, and leaves these.
+/// Owner of words that are to be flushed. One that is gone was dropped, durably; one with commits
+/// above the checkpoint is not closed. An alteration takes a table's place, and leaves these.
 #[derive(Clone)]
 enum Noted {
     /// The row directory of a table, by pages.
@@ -31,7 +32,8 @@ enum Noted {
 }
 
 impl Noted {
-    /// Flushes the words of pages or leaves. Returns a file in which something may have been flushed.
+    /// Flushes the words of pages or leaves. Returns a file in which something may have been
+    /// flushed.
     fn flush_all(&self, numbers: &[u64]) -> Option<Region> {
         match self {
             Noted::Rows(space) => {
@@ -120,8 +122,8 @@ impl Behind {
         self.flush_some(usize::MAX);
     }
 
-    /// Flushes and fences most words that are stored, and lets others have the core now and then: a flush that others wait
-    /// for is short after this.
+    /// Flushes and fences most words that are stored, and lets others have the core now and then: a
+    /// flush that others wait for is short after this.
     pub fn flush_ahead(&self) {
         let batches = self.pages.lock().pages.len() / FLUSHED_AT_ONCE;
         for _ in 0..batches {

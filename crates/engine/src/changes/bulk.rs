@@ -1,11 +1,12 @@
 //! Bulk inserts: rows in directory pages that one transaction fills alone.
 //!
-//! From its 65th insert into a table on, a transaction takes whole directory pages and segments. It writes versions and
-//! directory words as the rows come, and flushes each line once, when it is full. The log gets one record for each
-//! page, and one state word publishes the page. The pages are in their shadows as changes of the whole page, so rows
-//! count for others once the transaction is committed, and for its own statements step by step. When the transaction
-//! changes one of these rows again, it replaces the word in the unpublished page. The writing thread flushes, and
-//! fences before another thread goes on (I3).
+//! From its 65th insert into a table on, a transaction takes whole directory pages and segments. It
+//! writes versions and directory words as the rows come, and flushes each line once, when it is
+//! full. The log gets one record for each page, and one state word publishes the page. The pages
+//! are in their shadows as changes of the whole page, so rows count for others once the transaction
+//! is committed, and for its own statements step by step. When the transaction changes one of these
+//! rows again, it replaces the word in the unpublished page. The writing thread flushes, and fences
+//! before another thread goes on (I3).
 
 use super::claim::Step;
 use super::own_segments::OwnSegments;
@@ -54,8 +55,9 @@ pub struct BulkInsert {
     /// Index of the first page with rows that are not in its shadow.
     unnoted: usize,
     rows: i64,
-    /// RIDs that the edited pages leave free. They are collected while nobody else can reach the pages: once these are
-    /// published, another transaction may delete a row, and purge then frees that RID itself (I8).
+    /// RIDs that the edited pages leave free. They are collected while nobody else can reach the
+    /// pages: once these are published, another transaction may delete a row, and purge then frees
+    /// that RID itself (I8).
     holes: Vec<Rid>,
 }
 
@@ -109,7 +111,8 @@ impl BulkInsert {
         Ok(rid)
     }
 
-    /// Takes back the insert of the row that came last, which is not in its page's shadow yet. Returns its version.
+    /// Takes back the insert of the row that came last, which is not in its page's shadow yet.
+    /// Returns its version.
     pub fn take_back_last(&mut self, rid: Rid) -> Word {
         let (row, version) = (rid.row(), self.word(rid.row()));
         debug_assert!(self.pages.last().is_some_and(|page| page.next == row + 1 && page.noted <= row), "the last row");
@@ -138,7 +141,8 @@ impl BulkInsert {
         Rid::new(row, self.directory().raw_word(row).incarnation())
     }
 
-    /// Takes a page that the transaction has done nothing to: it may hold a lock on a row that once was in a free page.
+    /// Takes a page that the transaction has done nothing to: it may hold a lock on a row that once
+    /// was in a free page.
     fn add_page(&mut self) -> Result<()> {
         let mut locked = Vec::new();
         let taken = loop {
@@ -173,8 +177,8 @@ impl BulkInsert {
         });
     }
 
-    /// Notes the rows inserted since the last call in the shadows of their pages, as writes of step `step`. Returns
-    /// those pages. Called before anybody takes a position.
+    /// Notes the rows inserted since the last call in the shadows of their pages, as writes of step
+    /// `step`. Returns those pages. Called before anybody takes a position.
     pub fn note_rows(&mut self, step: u64) -> Vec<u64> {
         let mut noted = Vec::new();
         for page in &mut self.pages[self.unnoted..] {
@@ -191,12 +195,14 @@ impl BulkInsert {
         noted
     }
 
-    /// Word of a row of this bulk insert: its newest version, published or not; empty if the transaction deleted it.
+    /// Word of a row of this bulk insert: its newest version, published or not; empty if the
+    /// transaction deleted it.
     pub fn word(&self, row: u64) -> Word {
         self.directory().raw_word(row)
     }
 
-    /// Replaces the version of a row of this bulk insert; `None` deletes the row. All rows are noted.
+    /// Replaces the version of a row of this bulk insert; `None` deletes the row. All rows are
+    /// noted.
     pub fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
         let before = self.word(rid.row());
         let word = match row {
@@ -238,7 +244,8 @@ impl BulkInsert {
         BulkMark { pages: self.pages.len(), next: self.pages.last().map_or(0, |page| page.next) }
     }
 
-    /// Undoes the edits and inserts since `mark`, the steps after `seen`, and frees what they wrote. All rows are noted.
+    /// Undoes the edits and inserts since `mark`, the steps after `seen`, and frees what they
+    /// wrote. All rows are noted.
     pub fn rollback_to(&mut self, mark: BulkMark, seen: u64, edited: &[u64]) {
         while self.pages.len() > mark.pages {
             let page = self.pages.pop().expect("counted");
@@ -296,8 +303,9 @@ impl BulkInsert {
         }
     }
 
-    /// Brings edited pages to their final state before the commit: frees the versions that the transaction itself has
-    /// replaced, and folds the checksums again. The caller flushes the rest and fences.
+    /// Brings edited pages to their final state before the commit: frees the versions that the
+    /// transaction itself has replaced, and folds the checksums again. The caller flushes the rest
+    /// and fences.
     pub fn settle(&mut self) {
         for index in 0..self.pages.len() {
             if !self.pages[index].edited {
@@ -332,8 +340,8 @@ impl BulkInsert {
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.pages.iter().map(|page| {
             let (region, at, bytes) = self.directory().page_bytes(page.page).expect("an own page");
-            // SAFETY: the page is unpublished and belongs to this transaction, which logs its records now: nobody
-            // stores there.
+            // SAFETY: the page is unpublished and belongs to this transaction, which logs its
+            // records now: nobody stores there.
             let words = unsafe { region.slice(at, bytes) };
             let first = self.directory().page_rows(page.page).start;
             Record::Page {

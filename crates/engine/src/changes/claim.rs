@@ -17,7 +17,8 @@ pub struct Step {
 
 /// Obstacle to a lock in place: the lock table decides.
 pub struct Contention<'t> {
-    /// The page of the row, which stays locked until the request is in the lock table; `None` if there is no such row.
+    /// The page of the row, which stays locked until the request is in the lock table; `None` if
+    /// there is no such row.
     pub page: Option<LockedPage<'t>>,
     /// The transaction that holds the row in place.
     pub holder: Option<Arc<Writer>>,
@@ -25,11 +26,13 @@ pub struct Contention<'t> {
 
 /// How a request for an exclusive lock ends.
 pub enum Claim<'t> {
-    /// The transaction holds the row. If the lock is new: the row's newest version and an upper bound of its CSN.
+    /// The transaction holds the row. If the lock is new: the row's newest version and an upper
+    /// bound of its CSN.
     Taken(Option<(Word, Csn)>),
     /// The lock table decides.
     Contended(Contention<'t>),
-    /// Somebody reads the table as a whole: the transaction must lock the table before it enters its first row there.
+    /// Somebody reads the table as a whole: the transaction must lock the table before it enters
+    /// its first row there.
     Barred,
 }
 

@@ -1,6 +1,7 @@
-//! Rows of the transaction's snapshot in whose place its own rows are: another transaction has deleted them since, or moved
-//! them to another key, and the own row has their primary key. Consistent reads leave them out, so that they never show
-//! two rows with one primary key. A row that the transaction writes itself afterwards is shown as it has written it.
+//! Rows of the transaction's snapshot in whose place its own rows are: another transaction has
+//! deleted them since, or moved them to another key, and the own row has their primary key.
+//! Consistent reads leave them out, so that they never show two rows with one primary key. A row
+//! that the transaction writes itself afterwards is shown as it has written it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -58,7 +59,8 @@ impl HiddenRows {
 mod tests {
     use super::{HiddenRows, ROW_BYTES};
 
-    /// Hazard: keys that come and go within a transaction pile up what they hide, or undo shows a row too early.
+    /// Hazard: keys that come and go within a transaction pile up what they hide, or undo shows a
+    /// row too early.
     #[test]
     fn a_row_is_kept_once_and_from_its_first_step() {
         let mut hidden = HiddenRows::default();

@@ -1,7 +1,7 @@
 //! Changes of a transaction to the indexes of one table.
 //!
-//! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where others have replaced a
-//! leaf, the writer itself knows the new ones.
+//! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where
+//! others have replaced a leaf, the writer itself knows the new ones.
 
 use super::behind::Behind;
 use super::claim::Step;
@@ -16,8 +16,8 @@ use crate::table::Table;
 use perdura_log::Csn;
 
 impl TableWrites {
-    /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row has it. `visible` tells the
-    /// visible CSN, and `sought` may be the way to the key.
+    /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row
+    /// has it. `visible` tells the visible CSN, and `sought` may be the way to the key.
     pub fn insert_entry(
         &mut self,
         index: usize,
@@ -56,7 +56,8 @@ impl TableWrites {
         }
     }
 
-    /// Calls `body` with each leaf that may have changes of the transaction, until there are no more.
+    /// Calls `body` with each leaf that may have changes of the transaction, until there are no
+    /// more.
     fn each_leaf(&self, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
         let leaves = self.table.index_list().leaves();
         for (index, leaf) in own.iter().enumerate() {

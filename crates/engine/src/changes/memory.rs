@@ -1,7 +1,8 @@
 //! The DRAM of a write set, estimated, and the pages whose words may be spilled.
 //!
-//! A page costs some 600 bytes, whatever was done to it: its shadow, the change, bitmaps, an entry in lists. Each row
-//! inserted or updated costs its word and position besides. Those words are what can be spilled.
+//! A page costs some 600 bytes, whatever was done to it: its shadow, the change, bitmaps, an entry
+//! in lists. Each row inserted or updated costs its word and position besides. Those words are what
+//! can be spilled.
 
 use std::collections::VecDeque;
 
@@ -49,7 +50,8 @@ impl Memory {
         self.pages += 1;
     }
 
-    /// Adds a write to page `page`, which now has `rows` words; `new` says that it is the first write of the row.
+    /// Adds a write to page `page`, which now has `rows` words; `new` says that it is the first
+    /// write of the row.
     #[inline]
     pub fn add_write(&mut self, page: u64, new: bool, rows: usize) {
         if !new {

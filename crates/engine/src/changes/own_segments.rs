@@ -1,5 +1,5 @@
-//! Segments of a table that one transaction fills alone. Versions go there without a locked instruction each, and each
-//! line is flushed once.
+//! Segments of a table that one transaction fills alone. Versions go there without a locked
+//! instruction each, and each line is flushed once.
 
 use crate::error::Result;
 use crate::files::cells;
@@ -18,15 +18,16 @@ pub struct OwnSegments {
 }
 
 impl OwnSegments {
-    /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full. A version that is too
-    /// large for a cell gets an extent and is flushed whole.
+    /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full.
+    /// A version that is too large for a cell gets an extent and is flushed whole.
     #[inline]
     pub fn write(&mut self, table: &Table, header: &VersionHeader, row: &[u8]) -> Result<Word> {
         let word = self.put(table, header, row, 0)?;
         Ok(Word::new(word.file(), word.offset(), header.rid.incarnation()))
     }
 
-    /// Writes a spilled page as a version of no row, in a place with room for as many words again. Returns its word.
+    /// Writes a spilled page as a version of no row, in a place with room for as many words again.
+    /// Returns its word.
     pub fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
         let content = page.encode();
         self.put(table, &VersionHeader::new(Rid::NO_ROW, &content), &content, page.rows.len() as u64 * 8)
@@ -49,8 +50,8 @@ impl OwnSegments {
         Ok(word)
     }
 
-    /// Writes a version once more, into a cell that is free already and no larger than the one at `from`. Returns `None`
-    /// if there is none: no segment is taken into use.
+    /// Writes a version once more, into a cell that is free already and no larger than the one at
+    /// `from`. Returns `None` if there is none: no segment is taken into use.
     pub fn rewrite(&mut self, table: &Table, header: &VersionHeader, row: &[u8], from: Word) -> Option<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         let segments = table.space().segments();
@@ -63,7 +64,8 @@ impl OwnSegments {
         Some(Word::new(word.file(), word.offset(), header.rid.incarnation()))
     }
 
-    /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must report.
+    /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must
+    /// report.
     pub fn note_written(&mut self) {
         self.written = true;
     }

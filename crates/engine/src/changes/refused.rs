@@ -1,16 +1,18 @@
-//! Inserts that are refused once the row is written, because of its keys: what they took is free at once.
+//! Inserts that are refused once the row is written, because of its keys: what they took is free at
+//! once.
 //!
-//! So however many inserts of a transaction are refused (INSERT IGNORE, upserts), it holds no more room than without them. The
-//! one exception is a RID that somebody waits for, because of a key that the row had before another one was refused: it stays
-//! locked until the transaction ends. So there is at most one for each wait of another session.
+//! So however many inserts of a transaction are refused (INSERT IGNORE, upserts), it holds no more
+//! room than without them. The one exception is a RID that somebody waits for, because of a key
+//! that the row had before another one was refused: it stays locked until the transaction ends. So
+//! there is at most one for each wait of another session.
 
 use super::table_writes::TableWrites;
 use crate::format::Rid;
 use crate::shadow::writer::LockKey;
 
 impl TableWrites {
-    /// Takes back the insert of a row, the last write of the transaction; the row's keys are taken back. Nobody else can have
-    /// come by the RID but for waiting for one of these keys.
+    /// Takes back the insert of a row, the last write of the transaction; the row's keys are taken
+    /// back. Nobody else can have come by the RID but for waiting for one of these keys.
     pub fn take_back_insert(&mut self, rid: Rid) {
         if let Some(bulk) = self.bulk.as_mut().filter(|bulk| bulk.owns_row(rid.row())) {
             let version = bulk.take_back_last(rid);

@@ -8,8 +8,9 @@ use crate::shadow::row_set::RowSet;
 use crate::shadow::words::Spilled;
 
 impl TableWrites {
-    /// Spills words to the medium, those written first before others, until the words left take no more than `most` bytes
-    /// of DRAM or nothing is left to spill. The caller's next fence covers what is spilled.
+    /// Spills words to the medium, those written first before others, until the words left take no
+    /// more than `most` bytes of DRAM or nothing is left to spill. The caller's next fence covers
+    /// what is spilled.
     pub fn spill(&mut self, most: usize) -> Result<()> {
         while self.touched.memory.word_bytes() > most
             && let Some(page) = self.touched.memory.oldest()

@@ -15,7 +15,8 @@ type Rows = SmallVec<[(u16, Word); ROWS_LOGGED_SINGLY]>;
 type Positions = SmallVec<[u16; ROWS_LOGGED_SINGLY]>;
 
 impl TableWrites {
-    /// Hands the redo records to `add`, none of more than `most` bytes. Called after [`TableWrites::settle`] and a fence.
+    /// Hands the redo records to `add`, none of more than `most` bytes. Called after
+    /// [`TableWrites::settle`] and a fence.
     pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         for page in self.touched.pages() {
             let (mut rows, mut deleted, mut spilled) = (Rows::new(), Positions::new(), None);
@@ -39,8 +40,8 @@ impl TableWrites {
         if self.leaves.is_empty() { Ok(()) } else { self.log_leaves(add) }
     }
 
-    /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several where a log group is
-    /// short.
+    /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several
+    /// where a log group is short.
     fn log_page(&self, page: u64, rows: Rows, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let (table, base) = (self.table.id(), self.table.directory().page_base(page));
         let Some((last, _)) = rows.last() else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! Writes of a transaction to one table.
 //!
-//! Each row is in the shadow of its page, in the change that bears the transaction's name; here are the numbers of
-//! those pages, and in which step each was first written, so that undo finds what it looks for.
+//! Each row is in the shadow of its page, in the change that bears the transaction's name; here are
+//! the numbers of those pages, and in which step each was first written, so that undo finds what it
+//! looks for.
 
 use super::behind::Behind;
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
@@ -49,7 +50,8 @@ pub struct TableWrites {
     swept: LastSwept,
     /// Versions for purge once the commit is reported as stored.
     retired: Retired,
-    /// RIDs of undone inserts that others wait for, because of keys: they are locked until the transaction ends.
+    /// RIDs of undone inserts that others wait for, because of keys: they are locked until the
+    /// transaction ends.
     waited_for: Vec<Rid>,
     /// The leaves of indexes that it has touched.
     pub(super) leaves: TouchedLeaves,
@@ -97,8 +99,8 @@ impl TableWrites {
         Some(self.bulk.as_mut()?.insert(&mut self.segments, row))
     }
 
-    /// Whether the next insert begins a bulk insert: the transaction has made enough single inserts, and the table has no
-    /// large stock of free RIDs to use up first.
+    /// Whether the next insert begins a bulk insert: the transaction has made enough single
+    /// inserts, and the table has no large stock of free RIDs to use up first.
     pub fn is_bulk_due(&self) -> bool {
         self.bulk.is_none() && self.inserts >= BULK_AFTER && !self.table.space().has_many_free_rids()
     }
@@ -108,7 +110,8 @@ impl TableWrites {
         self.bulk.get_or_insert_with(|| BulkInsert::new(self.table.clone(), self.writer.clone()))
     }
 
-    /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was reused names another row.
+    /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was
+    /// reused names another row.
     pub fn own(&self, rid: Rid) -> Option<Own> {
         let own = self.own_in_place(rid.row())?;
         match own {
@@ -127,8 +130,8 @@ impl TableWrites {
         shadow.change(&self.writer)?.own(directory.position_of(row), || directory.raw_word(row))
     }
 
-    /// Whether a row of the snapshot is hidden from a read that sees the steps up to `seen`. One that the transaction has written
-    /// since is not.
+    /// Whether a row of the snapshot is hidden from a read that sees the steps up to `seen`. One
+    /// that the transaction has written since is not.
     pub(super) fn hides(&self, row: u64, seen: u64) -> bool {
         self.hidden.has(row, seen) && self.own_in_place(row).is_none()
     }
@@ -149,7 +152,8 @@ impl TableWrites {
         self.touched.set_admitted();
     }
 
-    /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else holds the row.
+    /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else
+    /// holds the row.
     pub fn claim<'t>(
         &mut self,
         table: &'t Table,
@@ -183,8 +187,9 @@ impl TableWrites {
         shadow.change_mut(&self.writer).is_some_and(|change| change.unlock(position))
     }
 
-    /// Writes a version for `rid`, into a segment of the transaction's own once it has written many. It is flushed as soon as
-    /// it is entered or discarded: a locked instruction waits for the flushes before it, and the page is locked next.
+    /// Writes a version for `rid`, into a segment of the transaction's own once it has written
+    /// many. It is flushed as soon as it is entered or discarded: a locked instruction waits for
+    /// the flushes before it, and the page is locked next.
     #[inline]
     pub fn write_version(&mut self, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
         let header = VersionHeader::new(rid, row);
@@ -202,8 +207,9 @@ impl TableWrites {
         Ok(word)
     }
 
-    /// Whether the transaction writes so many versions that it is to look, before the next one, whether old ones wait for purge
-    /// in its way: at the first in a segment of its own, and then now and then.
+    /// Whether the transaction writes so many versions that it is to look, before the next one,
+    /// whether old ones wait for purge in its way: at the first in a segment of its own, and then
+    /// now and then.
     #[inline]
     pub fn is_purge_due(&self) -> bool {
         self.versions % VERSIONS_PER_LOOK == BULK_AFTER
@@ -298,8 +304,8 @@ impl TableWrites {
         Ok(Written::Done { locked: !held, met })
     }
 
-    /// Enters a write of a row that nobody else can write; without a word, its deletion. Returns false if the transaction
-    /// must lock the table first.
+    /// Enters a write of a row that nobody else can write; without a word, its deletion. Returns
+    /// false if the transaction must lock the table first.
     pub(super) fn enter(&mut self, rid: Rid, word: Option<Word>, at: Step) -> bool {
         let directory = self.table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
@@ -356,7 +362,8 @@ impl TableWrites {
         self.bulk.as_mut().expect("the row is one of a bulk insert").edit(&mut self.segments, rid, row, at)
     }
 
-    /// Notes the rows of the bulk insert as written in step `step`; called before anybody takes a position.
+    /// Notes the rows of the bulk insert as written in step `step`; called before anybody takes a
+    /// position.
     pub fn note_rows(&mut self, step: u64) {
         let pages = self.bulk.as_mut().map(|bulk| bulk.note_rows(step)).unwrap_or_default();
         pages.into_iter().for_each(|page| self.touched.note(step, page));
@@ -379,8 +386,9 @@ impl TableWrites {
         self.bulk.as_ref().map(BulkInsert::mark).unwrap_or_default()
     }
 
-    /// Undoes the writes of the steps after `seen`, and frees what they wrote. All rows of the bulk insert are noted.
-    /// Words that come back to DRAM are spilled again beyond `most` bytes, down to half of them.
+    /// Undoes the writes of the steps after `seen`, and frees what they wrote. All rows of the bulk
+    /// insert are noted. Words that come back to DRAM are spilled again beyond `most` bytes, down
+    /// to half of them.
     pub fn undo_to(&mut self, mark: BulkMark, seen: u64, most: usize) {
         // Lines to be undone are flushed too, so that none of them stays dirty.
         if self.flush_rest() {
@@ -405,7 +413,8 @@ impl TableWrites {
         }
     }
 
-    /// Undoes the writes to a page of the steps after `seen`. Returns whether its words came back to DRAM for that.
+    /// Undoes the writes to a page of the steps after `seen`. Returns whether its words came back
+    /// to DRAM for that.
     fn undo_in_page(&mut self, page: u64, seen: u64) -> bool {
         let (mut versions, mut rids) = (Vec::new(), Vec::new());
         let is_held = {
@@ -429,7 +438,8 @@ impl TableWrites {
                 let stored = directory.raw_word(row);
                 if write.restored.is_none() && stored.is_empty() {
                     let rid = Rid::new(row, stored.incarnation());
-                    // The lock table has it in the transaction's name: nobody else may get the RID before that ends.
+                    // The lock table has it in the transaction's name: nobody else may get the RID
+                    // before that ends.
                     if self.writer.has_tabled(LockKey::row(self.table.id(), rid)) {
                         self.waited_for.push(rid);
                     } else {
@@ -450,7 +460,8 @@ impl TableWrites {
         self.touched.memory.take_words(1);
     }
 
-    /// Keeps the RID of an insert that was taken back until the transaction ends, since others wait for it.
+    /// Keeps the RID of an insert that was taken back until the transaction ends, since others wait
+    /// for it.
     pub(super) fn keep_until_end(&mut self, rid: Rid) {
         self.waited_for.push(rid);
     }
@@ -461,7 +472,8 @@ impl TableWrites {
         self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(62)));
     }
 
-    /// Takes the transaction's changes off all pages and keeps what they name: the next start decides the transaction.
+    /// Takes the transaction's changes off all pages and keeps what they name: the next start
+    /// decides the transaction.
     pub fn forget(&mut self) {
         self.abandon_leaves();
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
@@ -470,8 +482,8 @@ impl TableWrites {
         }
     }
 
-    /// Takes the transaction's changes off all pages: its locks in place are gone, and what it wrote is free. All that it
-    /// has flushed is fenced.
+    /// Takes the transaction's changes off all pages: its locks in place are gone, and what it
+    /// wrote is free. All that it has flushed is fenced.
     pub fn abandon(&mut self) {
         // Whoever waits for an entry waits for the lock of its row.
         if !self.leaves.is_empty() {
@@ -502,8 +514,8 @@ impl TableWrites {
         self.segments.release(&self.table);
     }
 
-    /// Flushes what is not flushed yet. Returns whether anything was written since the last call; if so, the caller
-    /// fences.
+    /// Flushes what is not flushed yet. Returns whether anything was written since the last call;
+    /// if so, the caller fences.
     pub fn flush_rest(&mut self) -> bool {
         self.flush_written();
         let flushed = self.segments.flush_rest();
@@ -513,7 +525,8 @@ impl TableWrites {
         self.leaves.flush_rest(self.table.index_list().leaves()) | flushed
     }
 
-    /// Brings the writes to their final state before the commit: frees what only the transaction ever saw.
+    /// Brings the writes to their final state before the commit: frees what only the transaction
+    /// ever saw.
     pub fn settle(&mut self) {
         if let Some(bulk) = &mut self.bulk {
             bulk.settle();
@@ -538,15 +551,16 @@ impl TableWrites {
         }
     }
 
-    /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible (I8).
+    /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible
+    /// (I8).
     pub fn collect_holes(&mut self) {
         if let Some(bulk) = &mut self.bulk {
             bulk.collect_holes();
         }
     }
 
-    /// Stores the words of the committed transaction, page by page, notes in `behind` what is to be flushed, and gathers
-    /// what [`TableWrites::retire`] hands over.
+    /// Stores the words of the committed transaction, page by page, notes in `behind` what is to be
+    /// flushed, and gathers what [`TableWrites::retire`] hands over.
     pub fn publish(&mut self, csn: Csn, behind: &Behind) {
         if !self.leaves.is_empty() {
             self.publish_leaves(csn, behind);
@@ -575,8 +589,8 @@ impl TableWrites {
         self.table.space().retired().count(retired.rows);
     }
 
-    /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the time for reports, in
-    /// seconds since 1970.
+    /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the
+    /// time for reports, in seconds since 1970.
     pub fn retire(&mut self, now: u64) {
         let waited_for = std::mem::take(&mut self.waited_for);
         self.free([], waited_for);
@@ -604,7 +618,8 @@ impl TableWrites {
         self.touched.pages().filter_map(rows).sum()
     }
 
-    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether nobody else holds them.
+    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether
+    /// nobody else holds them.
     pub(crate) fn restore_spilled(&mut self, page: u64, place: Word, rows: RowSet) -> Result<bool> {
         let (region, at) = self.table.chain().locate(place)?;
         let mut shadow = self.table.shadows().slot(page).lock();
@@ -618,7 +633,8 @@ impl TableWrites {
         Ok(is_free)
     }
 
-    /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
+    /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody
+    /// else holds it.
     pub(crate) fn restore(&mut self, rid: Rid, word: Word) -> bool {
         let directory = self.table.directory();
         let position = directory.position_of(rid.row());

@@ -1,5 +1,5 @@
-//! The pages of a table in which a transaction has locked or written rows, and in which step it first wrote to each, so
-//! that undo finds what it looks for.
+//! The pages of a table in which a transaction has locked or written rows, and in which step it
+//! first wrote to each, so that undo finds what it looks for.
 
 use super::claim::Step;
 use super::memory::Memory;
@@ -20,10 +20,12 @@ struct Touch {
 #[derive(Default)]
 pub struct Touched {
     pages: SmallVec<[u64; 4]>,
-    /// In the order of time; forgotten up to the oldest position that is left. It names pages of the bulk insert too.
+    /// In the order of time; forgotten up to the oldest position that is left. It names pages of
+    /// the bulk insert too.
     journal: SmallVec<[Touch; 2]>,
-    /// The transaction is known as a writer of the table: it has a change in a page since nobody read the table as a whole,
-    /// or it has locked the table. One that only moves rows keeps nobody off.
+    /// The transaction is known as a writer of the table: it has a change in a page since nobody
+    /// read the table as a whole, or it has locked the table. One that only moves rows keeps nobody
+    /// off.
     is_admitted: bool,
     /// Their DRAM.
     pub memory: Memory,
@@ -63,8 +65,9 @@ impl Touched {
         self.is_admitted = true;
     }
 
-    /// Makes the transaction known as a writer of the table, unless it is, by a change of page `page` that stays until its end.
-    /// Returns false if somebody reads the table as a whole, who may have looked at the page before.
+    /// Makes the transaction known as a writer of the table, unless it is, by a change of page
+    /// `page` that stays until its end. Returns false if somebody reads the table as a whole, who
+    /// may have looked at the page before.
     #[inline]
     pub fn admit(&mut self, shadows: &Shadows, shadow: &mut LockedPage<'_>, page: u64, writer: &Arc<Writer>) -> bool {
         if self.is_admitted {
@@ -79,8 +82,9 @@ impl Touched {
         true
     }
 
-    /// The transaction's change of a page, ready for a write; `words` says that its words will change. Returns with it what
-    /// is to be freed: versions that nobody can go back to, and the cell of a spilled page whose words are in DRAM again.
+    /// The transaction's change of a page, ready for a write; `words` says that its words will
+    /// change. Returns with it what is to be freed: versions that nobody can go back to, and the
+    /// cell of a spilled page whose words are in DRAM again.
     #[inline]
     pub fn open_change<'s>(
         &mut self,

@@ -1,8 +1,9 @@
 //! The write set of a transaction: table by table, what it has locked and written.
 //!
-//! It lives in DRAM, by page: some 10 bytes a row updated, a bit a row deleted or locked. Nothing published names the
-//! versions in it until the transaction publishes them (I4). Writes are numbered by *steps*. Whoever takes a position
-//! ends the present step: a scan sees the steps before it, a rollback undoes those after.
+//! It lives in DRAM, by page: some 10 bytes a row updated, a bit a row deleted or locked. Nothing
+//! published names the versions in it until the transaction publishes them (I4). Writes are
+//! numbered by *steps*. Whoever takes a position ends the present step: a scan sees the steps
+//! before it, a rollback undoes those after.
 
 use super::behind::Behind;
 use super::bulk::BulkMark;
@@ -89,7 +90,8 @@ impl WriteSet {
         self.writes_of(table).is_some()
     }
 
-    /// Whether the transaction is known as a writer of table `table` to those who read it as a whole.
+    /// Whether the transaction is known as a writer of table `table` to those who read it as a
+    /// whole.
     pub fn is_admitted(&self, table: u32) -> bool {
         self.writes_of(table).is_some_and(TableWrites::is_admitted)
     }
@@ -138,7 +140,8 @@ impl WriteSet {
         self.written = true;
     }
 
-    /// Whether the write set takes more than `most` bytes of DRAM, and enough of that for words that can be spilled.
+    /// Whether the write set takes more than `most` bytes of DRAM, and enough of that for words
+    /// that can be spilled.
     #[inline]
     pub fn is_over(&self, most: usize) -> bool {
         let (mut bytes, mut words) = (0, 0);
@@ -165,8 +168,8 @@ impl WriteSet {
         self.tables.iter().map(TableWrites::logged).sum()
     }
 
-    /// Spills words to the medium until those left take no more than `most` bytes of DRAM, or nothing is left to spill.
-    /// The next fence of this thread covers what is spilled.
+    /// Spills words to the medium until those left take no more than `most` bytes of DRAM, or
+    /// nothing is left to spill. The next fence of this thread covers what is spilled.
     ///
     /// # Errors
     /// DeviceFull, TableFull.
@@ -180,8 +183,8 @@ impl WriteSet {
         self.writes_of(table)?.own(rid)
     }
 
-    /// Hides a row of the snapshot from consistent reads, in the present step: an own row has its primary key. Returns false if it
-    /// was hidden already.
+    /// Hides a row of the snapshot from consistent reads, in the present step: an own row has its
+    /// primary key. Returns false if it was hidden already.
     pub fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
         self.hides = true;
         self.table(table, owner).hidden.hide(row, at.step)
@@ -198,13 +201,15 @@ impl WriteSet {
         self.hides
     }
 
-    /// Whether a consistent read that sees the steps up to `seen` leaves a row out, for an own row has its primary key.
+    /// Whether a consistent read that sees the steps up to `seen` leaves a row out, for an own row
+    /// has its primary key.
     #[inline]
     pub fn is_hidden(&self, table: u32, row: u64, seen: u64) -> bool {
         self.hides && self.writes_of(table).is_some_and(|writes| writes.hides(row, seen))
     }
 
-    /// Takes rows that are hidden up to step `seen` out of the words of a page whose first row is `base`.
+    /// Takes rows that are hidden up to step `seen` out of the words of a page whose first row is
+    /// `base`.
     #[inline]
     pub fn hide_words(&self, table: u32, (base, seen): (u64, u64), words: &mut [Word]) {
         if !self.hides {
@@ -239,8 +244,9 @@ impl WriteSet {
         }
     }
 
-    /// Undoes the writes since `position`, and frees what they wrote. Spilled words that come back for that are spilled again
-    /// where they take more than a quarter of `most` bytes of DRAM, as long as the device has room.
+    /// Undoes the writes since `position`, and frees what they wrote. Spilled words that come back
+    /// for that are spilled again where they take more than a quarter of `most` bytes of DRAM, as
+    /// long as the device has room.
     pub fn undo_to(&mut self, position: &Position, most: usize) {
         let _noted = self.position();
         let share = most / 4 / self.tables.len().max(1);
@@ -249,7 +255,8 @@ impl WriteSet {
         }
     }
 
-    /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be fenced.
+    /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be
+    /// fenced.
     pub fn abandon(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::abandon);
         if let Some(writer) = self.writer.as_ref().filter(|_| !self.tables.is_empty()) {
@@ -259,19 +266,20 @@ impl WriteSet {
         self.hides = false;
     }
 
-    /// Flushes what is written and not flushed yet. Returns whether anything was written since the last call; if so, the
-    /// caller fences.
+    /// Flushes what is written and not flushed yet. Returns whether anything was written since the
+    /// last call; if so, the caller fences.
     pub fn flush_rest(&mut self) -> bool {
         self.tables.iter_mut().fold(false, |flushed, writes| writes.flush_rest() | flushed)
     }
 
-    /// Brings the writes to their final state before the commit. The caller flushes the rest and fences.
+    /// Brings the writes to their final state before the commit. The caller flushes the rest and
+    /// fences.
     pub fn settle(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::settle);
     }
 
-    /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log as a chunk. Called
-    /// after [`WriteSet::settle`] and a fence.
+    /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log
+    /// as a chunk. Called after [`WriteSet::settle`] and a fence.
     pub fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
         records.clear();
         let mut add = |record: Record| -> Result<()> {
@@ -293,27 +301,30 @@ impl WriteSet {
         }
     }
 
-    /// Stores directory words and page states of the committed transaction; `behind` has the words flushed before a
-    /// checkpoint goes past them.
+    /// Stores directory words and page states of the committed transaction; `behind` has the words
+    /// flushed before a checkpoint goes past them.
     pub fn publish(&mut self, csn: Csn, behind: &Behind) {
         self.tables.iter_mut().for_each(|writes| writes.publish(csn, behind));
     }
 
-    /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands replaced versions to
-    /// purge and counts rows. `now` is the time for reports, in seconds since 1970.
+    /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands
+    /// replaced versions to purge and counts rows. `now` is the time for reports, in seconds since
+    /// 1970.
     pub fn retire(&mut self, now: u64) {
         self.tables.iter_mut().for_each(|writes| writes.retire(now));
         self.tables.clear();
         self.hides = false;
     }
 
-    /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody else holds it.
+    /// Enters a row that a prepared transaction wrote before the restart. Returns whether nobody
+    /// else holds it.
     pub(crate) fn restore(&mut self, table: &Arc<Table>, owner: u64, rid: Rid, word: Word) -> bool {
         self.written = true;
         self.table(table, owner).restore(rid, word)
     }
 
-    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether nobody else holds them.
+    /// Enters rows whose words a prepared transaction spilled before the restart. Returns whether
+    /// nobody else holds them.
     pub(crate) fn restore_spilled(
         &mut self,
         table: &Arc<Table>,

@@ -1,11 +1,13 @@
 //! Cells: the equal parts of a segment that hold versions, and the DRAM map of those in use.
 //!
-//! Cell sizes come in classes, which are the same in segments of all sizes: every multiple of a unit up to 256 bytes,
-//! and from there on the eighth to the fifteenth part of each power of two. A segment holds classes of up to an eighth
-//! of its size, of which it holds a whole number nearly without rest. So a version takes at most its bytes rounded up
-//! to 8, and an eighth of itself. All cells of a segment are of one class, so the place of a cell follows from its
-//! number, and no torn byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
-//! directory. Thread safety: the segment's owner claims cells and any thread frees them, both on atomic words.
+//! Cell sizes come in classes, which are the same in segments of all sizes: every multiple of a
+//! unit up to 256 bytes, and from there on the eighth to the fifteenth part of each power of two. A
+//! segment holds classes of up to an eighth of its size, of which it holds a whole number nearly
+//! without rest. So a version takes at most its bytes rounded up to 8, and an eighth of itself. All
+//! cells of a segment are of one class, so the place of a cell follows from its number, and no torn
+//! byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
+//! directory. Thread safety: the segment's owner claims cells and any thread frees them, both on
+//! atomic words.
 
 use crate::format::{UNIT_BYTES, VERSION_HEADER};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,8 +19,8 @@ const UNITS_FINE: u32 = 32;
 /// Fewest cells in a segment.
 const CELLS_MIN: u64 = 8;
 
-/// The class of cells, in units, for a version of `bytes`, header included, where segments have up to `segment_bytes`;
-/// `None` if the version needs an extent.
+/// The class of cells, in units, for a version of `bytes`, header included, where segments have up
+/// to `segment_bytes`; `None` if the version needs an extent.
 pub fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
     if bytes > segment_bytes / CELLS_MIN {
         return None;
@@ -35,7 +37,8 @@ fn class_of(units: u32) -> u32 {
     power / parts
 }
 
-/// The class of at least `units` as a part of a power of two: that power, and the number of parts, from 8 to 15.
+/// The class of at least `units` as a part of a power of two: that power, and the number of parts,
+/// from 8 to 15.
 fn parts_of(units: u32) -> (u32, u32) {
     let power = units.next_power_of_two() * 8;
     (power, power / units)
@@ -46,8 +49,9 @@ pub fn segment_bytes_for(units: u32) -> u64 {
     (u64::from(units) * UNIT_BYTES * CELLS_MIN).next_power_of_two()
 }
 
-/// The class to open for a version of `class` when `largest`, a smaller one, is the largest open: twice `largest`, or
-/// `class` if that is larger. Rows that grow little by little then open few classes.
+/// The class to open for a version of `class` when `largest`, a smaller one, is the largest open:
+/// twice `largest`, or `class` if that is larger. Rows that grow little by little then open few
+/// classes.
 pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
     let grown = u64::from(largest.saturating_mul(2).max(class)) * UNIT_BYTES;
     class_for(grown.min(segment_bytes / CELLS_MIN), segment_bytes).unwrap_or(class)
@@ -77,10 +81,11 @@ pub struct CellMap {
     count: u32,
     words: Box<[AtomicU64]>,
     used: AtomicU32,
-    /// A shard or a bulk insert owns the segment, so it is not among the reusable ones. Changed with the lists of free
-    /// segments locked.
+    /// A shard or a bulk insert owns the segment, so it is not among the reusable ones. Changed
+    /// with the lists of free segments locked.
     pub taken: AtomicBool,
-    /// Rows are being moved out of the segment, so it is not among the reusable ones either. Changed like `taken`.
+    /// Rows are being moved out of the segment, so it is not among the reusable ones either.
+    /// Changed like `taken`.
     pub emptied: AtomicBool,
 }
 
@@ -162,7 +167,8 @@ impl CellMap {
         (0..).zip(&self.words).map(claim).collect()
     }
 
-    /// Frees the cells in `claimed`, which [`CellMap::claim_rest`] returned and the owner did not use.
+    /// Frees the cells in `claimed`, which [`CellMap::claim_rest`] returned and the owner did not
+    /// use.
     pub fn free_rest(&self, claimed: &[u64]) {
         for (word, bits) in self.words.iter().zip(claimed) {
             word.fetch_and(!bits, Ordering::AcqRel);
@@ -194,8 +200,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Versions of 7169 to 7280 bytes got cells of a size that was not a class. Their segments then counted as damaged,
-    /// and the pool did not open again. Versions of 33 KiB had a segment of 64 KiB each.
+    /// Versions of 7169 to 7280 bytes got cells of a size that was not a class. Their segments then
+    /// counted as damaged, and the pool did not open again. Versions of 33 KiB had a segment of 64
+    /// KiB each.
     #[test]
     fn whatever_a_row_gets_is_a_class_of_bounded_waste() {
         let mut all = BTreeSet::new();
@@ -223,8 +230,8 @@ mod tests {
             }
             all.extend(classes);
         }
-        // Cells of 576 units shared a slot with the class of 585. A version of 577 to 585 units could be written into
-        // one of them, over the beginning of the next.
+        // Cells of 576 units shared a slot with the class of 585. A version of 577 to 585 units
+        // could be written into one of them, over the beginning of the next.
         let slots: BTreeSet<_> = all.iter().map(|class| class_slot(*class)).collect();
         assert_eq!(slots.len(), all.len(), "{all:?}");
         assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));

@@ -1,13 +1,14 @@
 //! The chain of a table's files, and its row directory: what the medium holds of one table.
 //!
-//! Files are added and given back at the end only, and so are segments of the directory; readers need no lock. Every word
-//! that names a version is checked here before it is followed: that the file exists, that the place lies in it, and that
-//! the version there belongs to the row.
+//! Files are added and given back at the end only, and so are segments of the directory; readers
+//! need no lock. Every word that names a version is checked here before it is followed: that the
+//! file exists, that the place lies in it, and that the version there belongs to the row.
 //!
-//! A file is given back when it holds nothing (`space/file_return.rs`). Who still has a reference to it then, because it was
-//! on its way through all files or looked a stale place up, finds no version and no published page there: the mapping
-//! stays, and its bytes read as zero or as they were. So a file given back costs an address range until the table is
-//! closed or nobody uses it, and their number is bounded.
+//! A file is given back when it holds nothing (`space/file_return.rs`). Who still has a reference
+//! to it then, because it was on its way through all files or looked a stale place up, finds no
+//! version and no published page there: the mapping stays, and its bytes read as zero or as they
+//! were. So a file given back costs an address range until the table is closed or nobody uses it,
+//! and their number is bounded.
 
 use super::context::{Need, TableContext};
 use super::datafile::DataFile;
@@ -71,7 +72,8 @@ impl Chain {
         chain
     }
 
-    /// Opens the files of an existing table. The directory stays empty until the allocator has read the descriptors.
+    /// Opens the files of an existing table. The directory stays empty until the allocator has read
+    /// the descriptors.
     pub fn open(context: Arc<TableContext>, table: u32, name: &str) -> Result<Chain> {
         let chain = Chain::without_files(context, table, name);
         for sequence in 0..FILES_MAX {
@@ -105,8 +107,9 @@ impl Chain {
         }
     }
 
-    /// Creates the next file, with room for what is `need`ed, and links it once it is synced (I3). On a device that is
-    /// nearly full it is smaller than usual, but has at least `least` bytes. One thread at a time may call this.
+    /// Creates the next file, with room for what is `need`ed, and links it once it is synced (I3).
+    /// On a device that is nearly full it is smaller than usual, but has at least `least` bytes.
+    /// One thread at a time may call this.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
@@ -132,9 +135,10 @@ impl Chain {
         Ok(self.file(sequence).expect("just added"))
     }
 
-    /// Ends the chain before its last file and takes that off the list. The file has nothing in use, and the words of new
-    /// directory pages begin with `incarnation` from now on. On return no link names the file, durably: it may be
-    /// removed. One thread at a time may call this or [`Chain::extend`].
+    /// Ends the chain before its last file and takes that off the list. The file has nothing in
+    /// use, and the words of new directory pages begin with `incarnation` from now on. On return no
+    /// link names the file, durably: it may be removed. One thread at a time may call this or
+    /// [`Chain::extend`].
     pub fn unlink_last(&self, incarnation: u16) -> &DataFile {
         let before = self.file(self.file_count() as u32 - 2).expect("the first file stays");
         before.end_chain(incarnation);
@@ -145,8 +149,8 @@ impl Chain {
         file
     }
 
-    /// Incarnation of the words of new directory pages: later than that of any word in pages that were given back with
-    /// their files, so that an old RID finds no later row.
+    /// Incarnation of the words of new directory pages: later than that of any word in pages that
+    /// were given back with their files, so that an old RID finds no later row.
     pub fn incarnation(&self) -> u16 {
         self.incarnation.load(Ordering::Acquire)
     }
@@ -162,15 +166,16 @@ impl Chain {
         self.directory.forget_dropped();
     }
 
-    /// Bytes in free segments below which the chain needs its next file: half of those in the last file, counting no
-    /// more of it than the usual size for its place.
+    /// Bytes in free segments below which the chain needs its next file: half of those in the last
+    /// file, counting no more of it than the usual size for its place.
     pub fn low_water(&self) -> u64 {
         self.usual_bytes(self.file_count() as u32 - 1) / 2
     }
 
-    /// Bytes in the segments of the other files that must be free for the last file to be given back: half as much again as
-    /// the low water would then be. So a quarter of a file's size is taken or freed between the coming and the going of the
-    /// next. `None` if there is only one file.
+    /// Bytes in the segments of the other files that must be free for the last file to be given
+    /// back: half as much again as the low water would then be. So a quarter of a file's size is
+    /// taken or freed between the coming and the going of the next. `None` if there is only one
+    /// file.
     pub fn high_water(&self) -> Option<u64> {
         let before_last = (self.file_count() as u32).checked_sub(2)?;
         Some(self.usual_bytes(before_last) / 4 * 3)
@@ -215,7 +220,8 @@ impl Chain {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Size of the largest segments of the chain, in bytes: versions of up to an eighth of it go into cells.
+    /// Size of the largest segments of the chain, in bytes: versions of up to an eighth of it go
+    /// into cells.
     #[inline]
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
@@ -273,8 +279,9 @@ impl Chain {
         })
     }
 
-    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid` and that its row ends
-    /// within the file. The row begins `VERSION_HEADER` bytes after the returned offset.
+    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid`
+    /// and that its row ends within the file. The row begins `VERSION_HEADER` bytes after the
+    /// returned offset.
     #[inline]
     pub fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
         let file = self.file_named(word)?;
@@ -290,8 +297,8 @@ impl Chain {
         }
     }
 
-    /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences. Returns region and
-    /// offset.
+    /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences.
+    /// Returns region and offset.
     pub fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8]) -> (&Region, u64) {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
         write_at(region, word.offset(), header, row);
@@ -316,10 +323,11 @@ pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8]) {
 /// The row of the version at `at`, whose header [`Chain::header`] returned.
 ///
 /// # Safety
-/// The version must not be freed while the slice lives: a snapshot, a row lock or the write set must hold it.
+/// The version must not be freed while the slice lives: a snapshot, a row lock or the write set
+/// must hold it.
 pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'a [u8] {
-    // SAFETY: the row was written before the version became reachable, and does not change; the caller holds the
-    // version.
+    // SAFETY: the row was written before the version became reachable, and does not change; the
+    // caller holds the version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
 }
 

@@ -1,4 +1,5 @@
-//! Context of the tables of a pool: the medium, the sizes of files and segments, and the services in DRAM.
+//! Context of the tables of a pool: the medium, the sizes of files and segments, and the services
+//! in DRAM.
 
 use super::datafile::DataFile;
 use super::spare::Spare;
@@ -45,8 +46,8 @@ impl Need {
         }
     }
 
-    /// Size of a file of about `usual` bytes that has the room. Where few such extents fit a file, it has room for a
-    /// whole number of them.
+    /// Size of a file of about `usual` bytes that has the room. Where few such extents fit a file,
+    /// it has room for a whole number of them.
     fn usual_bytes(self, usual: u64, geometry: Geometry) -> u64 {
         let fitted = |copies| Need { bytes: self.bytes * copies, ..self }.file_bytes(0, geometry);
         match usual / self.bytes {
@@ -104,8 +105,9 @@ impl TableContext {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
-    /// Creates a data file of about `usual` bytes that has room for what is needed. Where the device has no room for
-    /// it, it tries half as much, and so on, down to `least` bytes and the need.
+    /// Creates a data file of about `usual` bytes that has room for what is needed. Where the
+    /// device has no room for it, it tries half as much, and so on, down to `least` bytes and the
+    /// need.
     pub fn create_file(&self, identity: FileIdentity, usual: u64, least: u64, need: Need) -> Result<DataFile> {
         let was_left = self.services.forget_leftover(&identity.name());
         let least = need.file_bytes(least, self.geometry);
@@ -135,8 +137,9 @@ impl TableContext {
         }
     }
 
-    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to `data_file_bytes`. Each
-    /// further [`FILES_OF_A_SIZE`] files have twice that, so that a table of 16 TiB is some hundreds of mappings.
+    /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to
+    /// `data_file_bytes`. Each further [`FILES_OF_A_SIZE`] files have twice that, so that a table
+    /// of 16 TiB is some hundreds of mappings.
     pub fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
         let usual = doubled.min(self.data_file_bytes);

@@ -1,8 +1,9 @@
 //! A data file: one memory-mapped file of a table's chain.
 //!
-//! Layout: header, link word, segment descriptors, and segments from the next 4 KiB boundary on (`format/file.rs`). A
-//! first file is part of its table iff the catalog names the table, any other iff the link word of its predecessor is
-//! set. The link word is set after the file and its directory entry are synced, and cleared before they are removed (I3).
+//! Layout: header, link word, segment descriptors, and segments from the next 4 KiB boundary on
+//! (`format/file.rs`). A first file is part of its table iff the catalog names the table, any other
+//! iff the link word of its predecessor is set. The link word is set after the file and its
+//! directory entry are synced, and cleared before they are removed (I3).
 
 use super::cells::{self, CellMap};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,8 +20,8 @@ use zerocopy::{FromZeros, IntoBytes};
 /// State of a segment in DRAM.
 #[derive(Default)]
 pub struct Segment {
-    /// The map of the cells in use; `None` until the segment is swept or taken into use, and while it is free or has
-    /// another use.
+    /// The map of the cells in use; `None` until the segment is swept or taken into use, and while
+    /// it is free or has another use.
     pub cells: Mutex<Option<Arc<CellMap>>>,
     /// The segment was swept, so `cells` tells what it holds. Changed with `cells` locked.
     pub swept: AtomicBool,
@@ -36,11 +37,11 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// Creates a file of at most `bytes` with header and empty descriptors, and syncs file and directory. Nothing links
-    /// the file yet.
+    /// Creates a file of at most `bytes` with header and empty descriptors, and syncs file and
+    /// directory. Nothing links the file yet.
     ///
-    /// It replaces a file of the same name, which a failed creation must have left: the caller knows that no file of
-    /// this identity is part of its table.
+    /// It replaces a file of the same name, which a failed creation must have left: the caller
+    /// knows that no file of this identity is part of its table.
     pub fn create(medium: &dyn Medium, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
         let segments = segments_for_bytes(bytes, segment_bytes);
@@ -55,8 +56,8 @@ impl DataFile {
         DataFile::begin(medium, identity, region, segment_bytes)
     }
 
-    /// Turns `region` into an empty data file, like [`DataFile::create`]. The region must have the identity's name, and
-    /// its link word and descriptors must be zero.
+    /// Turns `region` into an empty data file, like [`DataFile::create`]. The region must have the
+    /// identity's name, and its link word and descriptors must be zero.
     pub fn begin(medium: &dyn Medium, identity: FileIdentity, region: Region, segment_bytes: u64) -> Result<DataFile> {
         let segments = segments_for_bytes(region.len(), segment_bytes);
         let header = FileHeader::new(identity, region.len(), segment_bytes, segments);
@@ -74,7 +75,8 @@ impl DataFile {
         Ok(file)
     }
 
-    /// Opens a file, and checks its length, header and link word. Its segments have at most `segment_bytes_max`.
+    /// Opens a file, and checks its length, header and link word. Its segments have at most
+    /// `segment_bytes_max`.
     pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes_max: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| match error.kind() {
@@ -124,8 +126,8 @@ impl DataFile {
         self.region.persist(LINK_AT, 8);
     }
 
-    /// Ends the chain with this file, durably, before anybody removes its successor (I3). Words of new directory pages begin
-    /// with `incarnation` from now on.
+    /// Ends the chain with this file, durably, before anybody removes its successor (I3). Words of
+    /// new directory pages begin with `incarnation` from now on.
     pub fn end_chain(&self, incarnation: u16) {
         let link = Link { has_next: false, incarnation };
         self.region.store(LINK_AT, link.encode());
@@ -200,7 +202,8 @@ impl DataFile {
         (index < self.segments.len() as u64).then_some(index as u32)
     }
 
-    /// Reads the descriptor of segment `index`: what the segment is used for. Fails with Damaged if it is not valid.
+    /// Reads the descriptor of segment `index`: what the segment is used for. Fails with Damaged if
+    /// it is not valid.
     pub fn kind(&self, index: u32) -> Result<SegmentKind> {
         let at = descriptor_at(index);
         let word = self.region.load(at);
@@ -217,8 +220,8 @@ impl DataFile {
         self.region.flush(at, 8);
     }
 
-    /// Checks that `word` names a place behind the descriptors where a version header ends within the file. Returns its
-    /// offset.
+    /// Checks that `word` names a place behind the descriptors where a version header ends within
+    /// the file. Returns its offset.
     #[inline]
     pub fn place_of(&self, word: Word) -> Result<u64> {
         let offset = word.offset();
@@ -232,8 +235,8 @@ impl DataFile {
         Ok(offset)
     }
 
-    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid` and that its row ends
-    /// within the file. Returns with it the version's offset.
+    /// Reads the header of the version that `word` names, and checks that it belongs to row `rid`
+    /// and that its row ends within the file. Returns with it the version's offset.
     #[inline]
     pub fn header(&self, word: Word, rid: Rid) -> Result<(u64, VersionHeader)> {
         match self.sound_header(word, rid) {
@@ -242,7 +245,8 @@ impl DataFile {
         }
     }
 
-    /// Prefetches the header of the version that `word` names and the beginning of its row. Any word will do.
+    /// Prefetches the header of the version that `word` names and the beginning of its row. Any
+    /// word will do.
     #[inline]
     pub fn prefetch(&self, word: Word) {
         self.region().prefetch(word.offset());

@@ -1,18 +1,22 @@
-//! The row directory: it maps a row number to the directory word that names the row's newest committed version.
+//! The row directory: it maps a row number to the directory word that names the row's newest
+//! committed version.
 //!
-//! It is made of pages. The first word of a page is its state, each other word belongs to a row: row number = page
-//! number x words in a page + position in the page. A word counts iff the state of its page is published. Reads take no
-//! lock. Pages are added a segment at a time and in the order of their numbers, and dropped in the opposite order when their
-//! file is given back, both under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
+//! It is made of pages. The first word of a page is its state, each other word belongs to a row:
+//! row number = page number x words in a page + position in the page. A word counts iff the state
+//! of its page is published. Reads take no lock. Pages are added a segment at a time and in the
+//! order of their numbers, and dropped in the opposite order when their file is given back, both
+//! under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
 //! still looked a dropped page up finds it unpublished.
 //!
-//! DRAM knows of each page how far it is *in use*: behind that mark nobody has a RID, so the words there are empty, and no
-//! shadow has anything of these rows. A scan reads no further, so a table of one row costs it a line and not a page. All
-//! of a page counts as in use until something better is known: when the page is opened for single inserts, whose RIDs
-//! come one after the other, and when it is swept. The mark rises before a RID is given out; a bulk insert takes all of
-//! a page. Whoever may see a row has synchronized with that, through the lock of the page's slot, under which the row is
-//! entered and its word stored, or through the state that publishes a whole page. So a reader that takes the mark
-//! under that lock, or between its two looks at the slot and after the state, misses no row.
+//! DRAM knows of each page how far it is *in use*: behind that mark nobody has a RID, so the words
+//! there are empty, and no shadow has anything of these rows. A scan reads no further, so a table
+//! of one row costs it a line and not a page. All of a page counts as in use until something better
+//! is known: when the page is opened for single inserts, whose RIDs come one after the other, and
+//! when it is swept. The mark rises before a RID is given out; a bulk insert takes all of a page.
+//! Whoever may see a row has synchronized with that, through the lock of the page's slot, under
+//! which the row is entered and its word stored, or through the state that publishes a whole page.
+//! So a reader that takes the mark under that lock, or between its two looks at the slot and after
+//! the state, misses no row.
 
 use super::datafile::DataFile;
 use super::stack::Stack;
@@ -45,8 +49,8 @@ impl Directory {
         Directory { pages: Stack::default(), page_shift: geometry.page_words.ilog2() }
     }
 
-    /// Fills segment `index` of `file` with unpublished pages, past the cache, whose words are empty and have this
-    /// incarnation. The caller fences.
+    /// Fills segment `index` of `file` with unpublished pages, past the cache, whose words are
+    /// empty and have this incarnation. The caller fences.
     pub fn empty_segment(&self, file: &DataFile, index: u32, incarnation: u16) {
         let (region, at) = (file.region(), file.segment_offset(index));
         if incarnation == 0 {
@@ -59,7 +63,8 @@ impl Directory {
         }
     }
 
-    /// Appends the pages of the next segment, number `index` of `file`, whose descriptor is durable.
+    /// Appends the pages of the next segment, number `index` of `file`, whose descriptor is
+    /// durable.
     pub fn push_segment(&self, file: &DataFile, index: u32) {
         let at = file.segment_offset(index);
         for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
@@ -129,7 +134,8 @@ impl Directory {
         (row & ((1 << self.page_shift) - 1)) as u16
     }
 
-    /// Loads the words of page `page` that are in use into `words`, by position. What is no row is empty.
+    /// Loads the words of page `page` that are in use into `words`, by position. What is no row is
+    /// empty.
     #[inline]
     pub fn load_page(&self, page: u64, words: &mut Vec<Word>) {
         words.clear();
@@ -145,14 +151,15 @@ impl Directory {
         self.page(page).expect("a page that exists").in_use.store(1 << self.page_shift, Ordering::Release);
     }
 
-    /// Notes that page `page` is in use up to position `last` only; 0 if not at all. The caller owns the page, which is
-    /// unpublished, or has locked its shadow, and knows that nobody has anything of the rows behind.
+    /// Notes that page `page` is in use up to position `last` only; 0 if not at all. The caller
+    /// owns the page, which is unpublished, or has locked its shadow, and knows that nobody has
+    /// anything of the rows behind.
     pub fn use_up_to(&self, page: u64, last: u16) {
         self.page(page).expect("a page that exists").in_use.store(u32::from(last) + 1, Ordering::Release);
     }
 
-    /// Notes that row `row` is in use, before its RID is given out; with it those in its line, so that the mark moves
-    /// seldom.
+    /// Notes that row `row` is in use, before its RID is given out; with it those in its line, so
+    /// that the mark moves seldom.
     #[inline]
     pub fn use_row(&self, row: u64) {
         let end = u32::from(self.position_of(row) | (LINE_BYTES / 8 - 1) as u16) + 1;
@@ -205,8 +212,8 @@ impl Directory {
         Some((&page.region, page.at + position * 8))
     }
 
-    /// Region, offset and length in bytes of the words of page `page`, without its state; `None` if there is no such
-    /// page.
+    /// Region, offset and length in bytes of the words of page `page`, without its state; `None` if
+    /// there is no such page.
     pub fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
         let page = self.page(page)?;
         Some((&page.region, page.at + 8, (8 << self.page_shift) - 8))
@@ -220,8 +227,8 @@ impl Directory {
         }
     }
 
-    /// The word of row `row`, whether its page is published or not. For the owner of the page, and for readers that
-    /// have looked at the page's state.
+    /// The word of row `row`, whether its page is published or not. For the owner of the page, and
+    /// for readers that have looked at the page's state.
     #[inline]
     pub fn raw_word(&self, row: u64) -> Word {
         self.place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
@@ -233,8 +240,8 @@ impl Directory {
         debug_assert!(word.is_empty() || self.is_in_use(row), "row {row:#x} is not in use");
         let (region, at) = self.place(row).expect("a row that exists");
         if perdura_pmem::planted(64) {
-            // SAFETY: in bounds and aligned, and readers that race load a whole word. It is planted: a store past the
-            // one door.
+            // SAFETY: in bounds and aligned, and readers that race load a whole word. It is
+            // planted: a store past the one door.
             return unsafe { region.as_ptr().add(at as usize).cast_mut().cast::<u64>().write_volatile(word.0) };
         }
         region.store(at, word.0);
@@ -254,8 +261,8 @@ impl Directory {
         self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
-    /// Stores and flushes the state word that publishes page `page`. Its words must be fenced before (I3); the caller
-    /// fences the state.
+    /// Stores and flushes the state word that publishes page `page`. Its words must be fenced
+    /// before (I3); the caller fences the state.
     #[track_caller]
     pub fn publish(&self, page: u64, state: PageState) {
         let page = self.page(page).expect("a page that exists");
@@ -263,15 +270,16 @@ impl Directory {
         page.region.flush(page.at, 8);
     }
 
-    /// Stores and flushes the state word that unpublishes page `page`, whose words are durably empty. The caller fences
-    /// before anybody stores to the page (I3).
+    /// Stores and flushes the state word that unpublishes page `page`, whose words are durably
+    /// empty. The caller fences before anybody stores to the page (I3).
     #[track_caller]
     pub fn unpublish(&self, page: u64) {
         self.publish(page, PageState::UNPUBLISHED);
     }
 
-    /// Empties and flushes the words that a crash or a rollback left in page `number`, which is unpublished. Each keeps
-    /// the incarnation of its RID; a damaged word has none. The caller fences.
+    /// Empties and flushes the words that a crash or a rollback left in page `number`, which is
+    /// unpublished. Each keeps the incarnation of its RID; a damaged word has none. The caller
+    /// fences.
     pub fn empty_page(&self, number: u64) {
         let Some(page) = self.page(number) else { return };
         for line in (page.at..page.at + (8 << self.page_shift)).step_by(LINE_BYTES as usize) {
@@ -299,15 +307,16 @@ impl Directory {
         self.page(page).expect("a page that exists").region.fence();
     }
 
-    /// Makes durable what a killed process left of page `number` in the cache only: its state, and words that it had
-    /// emptied.
+    /// Makes durable what a killed process left of page `number` in the cache only: its state, and
+    /// words that it had emptied.
     pub fn reclaim_page(&self, number: u64) {
         if let Some(page) = self.page(number) {
             page.region.reclaim(page.at, 8 << self.page_shift);
         }
     }
 
-    /// Makes durable what a killed process left of the words of `rows` in the cache only. Skips rows that do not exist.
+    /// Makes durable what a killed process left of the words of `rows` in the cache only. Skips
+    /// rows that do not exist.
     pub fn reclaim_words(&self, mut rows: Vec<u64>) {
         rows.sort_unstable();
         rows.dedup_by_key(|row| *row * 8 / LINE_BYTES);
@@ -319,7 +328,8 @@ impl Directory {
         }
     }
 
-    /// Checks the state of page `number`, if there is such a page: a damaged one could make the page's rows vanish.
+    /// Checks the state of page `number`, if there is such a page: a damaged one could make the
+    /// page's rows vanish.
     pub fn check_state(&self, number: u64) -> Result<()> {
         let Some(page) = self.page(number) else { return Ok(()) };
         let state = PageState(page.region.load(page.at));
@@ -330,7 +340,8 @@ impl Directory {
         Ok(())
     }
 
-    /// The word of row `row`, whether its page is published or not. Fails with Damaged if the word is not sound.
+    /// The word of row `row`, whether its page is published or not. Fails with Damaged if the word
+    /// is not sound.
     pub fn sound_word(&self, row: u64) -> Result<Word> {
         let word = self.raw_word(row);
         match self.place(row) {
@@ -342,7 +353,8 @@ impl Directory {
         }
     }
 
-    /// Checks that the row of `rid`, which comes from a record in `file`, exists. Fails with Damaged.
+    /// Checks that the row of `rid`, which comes from a record in `file`, exists. Fails with
+    /// Damaged.
     pub fn check(&self, file: &str, rid: Rid) -> Result<()> {
         match self.place(rid.row()) {
             Some(_) => Ok(()),

@@ -1,12 +1,14 @@
-//! The spare: one empty data file of the smallest size, which a pool keeps so that TRUNCATE works on a full device.
+//! The spare: one empty data file of the smallest size, which a pool keeps so that TRUNCATE works
+//! on a full device.
 //!
-//! A table's first file must exist before the commit that names the table (I3), but the room of the old table becomes
-//! free only after that commit. Where the device has no room for a new file, the spare takes its place: it is renamed,
-//! gets its header, and is synced like any new file. Until the commit nothing names it, so a crash leaves the old
-//! table, and the spare or an orphan. After the commit the old files are removed, and a new spare is created in their
-//! room.
+//! A table's first file must exist before the commit that names the table (I3), but the room of the
+//! old table becomes free only after that commit. Where the device has no room for a new file, the
+//! spare takes its place: it is renamed, gets its header, and is synced like any new file. Until
+//! the commit nothing names it, so a crash leaves the old table, and the spare or an orphan. After
+//! the commit the old files are removed, and a new spare is created in their room.
 //!
-//! The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in it.
+//! The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in
+//! it.
 
 use crate::error::{ErrorKind, Result};
 use crate::format::{FILE_BYTES_MIN, segments_at};
@@ -31,8 +33,8 @@ impl Spare {
         Ok(())
     }
 
-    /// Looks for the spare among the pool's `files`. Replaces one of another size, and creates a missing one if there
-    /// is room.
+    /// Looks for the spare among the pool's `files`. Replaces one of another size, and creates a
+    /// missing one if there is room.
     pub fn find(&self, medium: &dyn Medium, files: &[(String, u64)]) -> Result<()> {
         match files.iter().find(|(name, _)| name == NAME) {
             Some((_, bytes)) if *bytes == FILE_BYTES_MIN => return Ok(()),
@@ -43,7 +45,8 @@ impl Spare {
         self.provide(medium)
     }
 
-    /// Renames the spare to `name` and zeroes its header, link word and descriptors. `None` if there is no spare.
+    /// Renames the spare to `name` and zeroes its header, link word and descriptors. `None` if
+    /// there is no spare.
     pub fn take(&self, medium: &dyn Medium, services: &Services, name: &str) -> Result<Option<Region>> {
         let mut missing = self.missing.lock();
         if *missing {
@@ -56,7 +59,8 @@ impl Spare {
             Ok(()) => {
                 let found = Some(medium.open(name)?).filter(|region| region.len() == FILE_BYTES_MIN);
                 if let Some(region) = &found {
-                    // An earlier use may have left descriptors. The fence of the new header covers the zeroes.
+                    // An earlier use may have left descriptors. The fence of the new header covers
+                    // the zeroes.
                     region.zero(0, segments_at(0));
                 }
                 Ok(found)

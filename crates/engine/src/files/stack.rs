@@ -1,10 +1,12 @@
-//! A list that is read without locks and grows and shrinks at its end: the files of a chain, the pages of a directory.
+//! A list that is read without locks and grows and shrinks at its end: the files of a chain, the
+//! pages of a directory.
 //!
-//! A reader may hold a reference to an element that is popped meanwhile. So popped elements stay in memory until nobody
-//! can hold one: until the list goes, or its owner has it alone. Whoever pops bounds their number.
+//! A reader may hold a reference to an element that is popped meanwhile. So popped elements stay in
+//! memory until nobody can hold one: until the list goes, or its owner has it alone. Whoever pops
+//! bounds their number.
 //!
-//! Thread-safety: one thread at a time pushes or pops. An element is whole before its pointer is stored (Release), and a
-//! reader loads the pointer with Acquire.
+//! Thread-safety: one thread at a time pushes or pops. An element is whole before its pointer is
+//! stored (Release), and a reader loads the pointer with Acquire.
 
 use perdura_pmem::sync::Mutex;
 use std::marker::PhantomData;
@@ -33,7 +35,8 @@ unsafe impl<T: Send> Send for Popped<T> {}
 
 impl<T> Drop for Popped<T> {
     fn drop(&mut self) {
-        // SAFETY: made by Box::into_raw and owned here alone; nobody holds a reference, as the list's owner vouches for.
+        // SAFETY: made by Box::into_raw and owned here alone; nobody holds a reference, as the
+        // list's owner vouches for.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -60,8 +63,8 @@ impl<T> Stack<T> {
     #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
         let element = self.slot(index)?.load(Ordering::Acquire);
-        // SAFETY: null, or an element that lives as long as this borrow: popped ones stay until `forget_popped`, which
-        // takes the list for itself.
+        // SAFETY: null, or an element that lives as long as this borrow: popped ones stay until
+        // `forget_popped`, which takes the list for itself.
         unsafe { element.as_ref() }
     }
 
@@ -69,7 +72,8 @@ impl<T> Stack<T> {
     fn slot(&self, index: usize) -> Option<&AtomicPtr<T>> {
         let (bucket, place, _) = locate(index);
         let slots = self.buckets.get(bucket)?.load(Ordering::Acquire);
-        // SAFETY: a bucket has all slots that locate() names, from when it is stored until the list goes.
+        // SAFETY: a bucket has all slots that locate() names, from when it is stored until the list
+        // goes.
         (!slots.is_null()).then(|| unsafe { &*slots.add(place) })
     }
 

@@ -1,8 +1,9 @@
 //! Data files: their names, their header, and the places of descriptors and segments.
 //!
-//! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of its header are what the pool expects.
-//! Each file has a size of segments of its own: small files have small segments.
-//! The checksum does not cover the link word, which changes as the next file of the chain comes and goes.
+//! A file is valid iff magic, version, pool, table, sequence, sizes and CRC32C of its header are
+//! what the pool expects. Each file has a size of segments of its own: small files have small
+//! segments. The checksum does not cover the link word, which changes as the next file of the chain
+//! comes and goes.
 
 use super::geometry::{FORMAT_VERSION, SEGMENT_BYTES_MIN};
 use super::word::Word;
@@ -12,25 +13,28 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const MAGIC: [u8; 8] = *b"PRDDATA1";
-/// Value that the link word of a file is combined with, by exclusive or, if the file has a successor.
+/// Value that the link word of a file is combined with, by exclusive or, if the file has a
+/// successor.
 const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 /// Offset of the link word in a data file, in bytes.
 pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
 /// Offset of the first segment descriptor, in bytes.
 const DESCRIPTORS_AT: u64 = 128;
-/// Size of the smallest data file, in bytes: it has three small segments, one each for directory, rows and tombstones.
+/// Size of the smallest data file, in bytes: it has three small segments, one each for directory,
+/// rows and tombstones.
 pub const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
 
-/// The link word of a data file: whether the file has a successor, and the incarnation that the words of new directory
-/// pages begin with.
+/// The link word of a data file: whether the file has a successor, and the incarnation that the
+/// words of new directory pages begin with.
 ///
-/// That incarnation is 0 until files are given back. It is kept like that of an empty directory word, whose parity sees to it
-/// that no flipped bit turns a link word into another.
+/// That incarnation is 0 until files are given back. It is kept like that of an empty directory
+/// word, whose parity sees to it that no flipped bit turns a link word into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The next file of the chain exists.
     pub has_next: bool,
-    /// Incarnation of the words of new directory pages; 0 if a file before this one, or none, has it.
+    /// Incarnation of the words of new directory pages; 0 if a file before this one, or none, has
+    /// it.
     pub incarnation: u16,
 }
 
@@ -134,8 +138,8 @@ impl FileHeader {
         crc32c(&self.as_bytes()[..offset_of!(FileHeader, crc)])
     }
 
-    /// Checks the header of a file of `bytes` bytes against what the pool expects, whose segments have at most
-    /// `segment_bytes_max`. Returns the size of the file's segments and their number.
+    /// Checks the header of a file of `bytes` bytes against what the pool expects, whose segments
+    /// have at most `segment_bytes_max`. Returns the size of the file's segments and their number.
     pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes_max: u64) -> Result<(u64, u64), HeaderFault> {
         if self.magic != MAGIC {
             let seen = u64::from_le_bytes(self.magic);

@@ -1,7 +1,8 @@
-//! The geometry of a pool: sizes fixed when it is created, and sizes that are the same in every pool.
+//! The geometry of a pool: sizes fixed when it is created, and sizes that are the same in every
+//! pool.
 
-/// Version of the engine's structures, kept in the superblock's geometry and in every data file. A pool of another
-/// version is refused.
+/// Version of the engine's structures, kept in the superblock's geometry and in every data file. A
+/// pool of another version is refused.
 pub const FORMAT_VERSION: u64 = 2;
 /// Unit of space in a segment, in bytes: cells are multiples of it, and words name places in it.
 pub const UNIT_BYTES: u64 = 8;
@@ -57,14 +58,15 @@ impl Geometry {
         Ok(())
     }
 
-    /// Size of a segment in a new file of `file_bytes` bytes: a 256th of the file, from the smallest size up to the
-    /// pool's.
+    /// Size of a segment in a new file of `file_bytes` bytes: a 256th of the file, from the
+    /// smallest size up to the pool's.
     pub fn segment_bytes_in(self, file_bytes: u64) -> u64 {
         let share = (file_bytes / SEGMENTS_IN_FILE).max(SEGMENT_BYTES_MIN);
         (1 << share.ilog2()).min(self.segment_bytes)
     }
 
-    /// Size of the smallest file whose segments have `segment_bytes`, as [`Geometry::segment_bytes_in`] gives them.
+    /// Size of the smallest file whose segments have `segment_bytes`, as
+    /// [`Geometry::segment_bytes_in`] gives them.
     pub fn file_bytes_with(self, segment_bytes: u64) -> u64 {
         if segment_bytes > SEGMENT_BYTES_MIN { segment_bytes * SEGMENTS_IN_FILE } else { 0 }
     }

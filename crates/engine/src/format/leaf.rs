@@ -1,7 +1,8 @@
 //! Leaves of indexes: a header, the low key, fingerprints, and slots with entries.
 //!
-//! An entry is a key, then the number of its row in six bytes, highest first, so that entries order by key and row. The
-//! *valid* word of a leaf says which slots count; it is the only word of a leaf in use that changes in place.
+//! An entry is a key, then the number of its row in six bytes, highest first, so that entries order
+//! by key and row. The *valid* word of a leaf says which slots count; it is the only word of a leaf
+//! in use that changes in place.
 
 use super::geometry::LEAF_UNIT;
 use perdura_pmem::checksum::{crc32c, crc32c_append};
@@ -18,7 +19,8 @@ pub const LEAF_HEADER: u64 = 24;
 pub const LEAF_SLOTS: u32 = 63;
 /// Bytes of an entry's head where lengths differ: length and check.
 const LONG_HEAD: u64 = 3;
-/// Bytes of a leaf for each slot, where the lengths of entries differ, below which slots would outnumber the entries.
+/// Bytes of a leaf for each slot, where the lengths of entries differ, below which slots would
+/// outnumber the entries.
 const LONG_SLOT: u64 = 20;
 
 /// An index of a table, as its creator declares it.
@@ -51,8 +53,8 @@ pub struct LeafShape {
 }
 
 impl LeafShape {
-    /// Encodes the state word of a leaf: bits 0 and 1 are the kind, 2..18 the index, 18..34 the length of an entry, 34..50
-    /// that of the low key.
+    /// Encodes the state word of a leaf: bits 0 and 1 are the kind, 2..18 the index, 18..34 the
+    /// length of an entry, 34..50 that of the low key.
     pub fn encode(self, kind: LeafKind) -> u64 {
         let kind = match kind {
             LeafKind::InUse => 1,
@@ -102,7 +104,8 @@ impl LeafShape {
         (room / each).min(LEAF_SLOTS.into()) as u32
     }
 
-    /// Offset of what follows the fingerprints of `slots` slots, in bytes: slots of one length, or the offsets of entries.
+    /// Offset of what follows the fingerprints of `slots` slots, in bytes: slots of one length, or
+    /// the offsets of entries.
     #[inline]
     pub fn slots_at(self, slots: u32) -> u64 {
         let end = self.fingerprints_at() + u64::from(slots);
@@ -121,8 +124,9 @@ impl LeafShape {
     }
 }
 
-/// The check word of a leaf: CRC32C over the shape, the low key and `salt`, in which table and place are; above it the version of
-/// the leaf. Of two leaves with one low key the one with the later version counts.
+/// The check word of a leaf: CRC32C over the shape, the low key and `salt`, in which table and
+/// place are; above it the version of the leaf. Of two leaves with one low key the one with the
+/// later version counts.
 pub fn leaf_check(shape: LeafShape, low: &[u8], version: u16, salt: u64) -> u64 {
     let head = [shape.encode(LeafKind::InUse), u64::from(version), salt].map(u64::to_le_bytes).concat();
     u64::from(crc32c_append(crc32c(&head), low)) | u64::from(version) << 32
@@ -133,7 +137,8 @@ pub fn leaf_version(check: u64) -> u16 {
     (check >> 32) as u16
 }
 
-/// Encodes a valid word: its highest bit makes the number of set bits even, so that damage at rest shows.
+/// Encodes a valid word: its highest bit makes the number of set bits even, so that damage at rest
+/// shows.
 pub fn encode_valid(slots: u64) -> u64 {
     slots | u64::from(slots.count_ones() & 1) << 63
 }
@@ -179,21 +184,22 @@ pub fn push_entry(entry: &mut Vec<u8>, key: &[u8], row: u64) {
     entry.extend_from_slice(&row.to_be_bytes()[8 - ENTRY_ROW_BYTES..]);
 }
 
-/// Contribution of an entry to the checksum in a redo record, folded with others: order does not matter.
+/// Contribution of an entry to the checksum in a redo record, folded with others: order does not
+/// matter.
 pub fn fold_entry(entry: &[u8]) -> u64 {
     (u64::from(crc32c(entry)) << 32 | entry.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Length of the longest key of which a leaf of `bytes` has room for two, beside a low key as long: what a pool with segments of
-/// that size can index.
+/// Length of the longest key of which a leaf of `bytes` has room for two, beside a low key as long:
+/// what a pool with segments of that size can index.
 pub fn key_bytes_max(bytes: u64) -> usize {
     let heads = LEAF_HEADER + u64::from(LEAF_SLOTS + 1) * 3;
     let each = bytes.saturating_sub(heads) / 3;
     KEY_BYTES_MAX.min(each.saturating_sub(LONG_HEAD + ENTRY_ROW_BYTES as u64) as usize)
 }
 
-/// Units of [`LEAF_UNIT`], `most` at most, for leaves of an index whose entries all have `entry` bytes: the size that leaves least
-/// of itself unused, up to 4 KiB, or room for four entries.
+/// Units of [`LEAF_UNIT`], `most` at most, for leaves of an index whose entries all have `entry`
+/// bytes: the size that leaves least of itself unused, up to 4 KiB, or room for four entries.
 pub fn units_for_fixed(entry: usize, most: u32) -> u32 {
     let shape = LeafShape { index: 0, entry: entry as u16, low: entry as u16 };
     let waste = |units: u32| {
@@ -208,8 +214,8 @@ pub fn units_for_fixed(entry: usize, most: u32) -> u32 {
 /// Sizes of leaves whose entries differ in length, in units of [`LEAF_UNIT`].
 const LONG_UNITS: [u32; 9] = [4, 6, 8, 12, 16, 24, 32, 48, 64];
 
-/// Units of [`LEAF_UNIT`] for a leaf that begins with `low`, is to have `stored` bytes of `count` entries soon, and an entry
-/// of `longest` bytes at least four times; `most` at most.
+/// Units of [`LEAF_UNIT`] for a leaf that begins with `low`, is to have `stored` bytes of `count`
+/// entries soon, and an entry of `longest` bytes at least four times; `most` at most.
 pub fn units_for_long(low: usize, count: usize, stored: u64, longest: u64, most: u32) -> u32 {
     let each = stored / count.max(1) as u64 + 3;
     let wanted = LEAF_HEADER

@@ -1,8 +1,9 @@
 //! Page states: the words that publish the pages of the row directory.
 
-/// The state word of a directory page: 0 if the page is unpublished. Otherwise bit 0 is set, bit 1 is parity, and bits
-/// 2 and up are the CSN of the commit that published the page, or 0 if it was published empty. A state is sound iff it
-/// is 0, or bit 0 is set and the number of set bits is even.
+/// The state word of a directory page: 0 if the page is unpublished. Otherwise bit 0 is set, bit 1
+/// is parity, and bits 2 and up are the CSN of the commit that published the page, or 0 if it was
+/// published empty. A state is sound iff it is 0, or bit 0 is set and the number of set bits is
+/// even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState(pub u64);
 

@@ -1,22 +1,27 @@
-//! Redo records. A record is by reference: it names what was written, and carries the checksum of that (I6).
+//! Redo records. A record is by reference: it names what was written, and carries the checksum of
+//! that (I6).
 
 use super::word::{Rid, Word};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 /// Size of a row or page record, and of the head of a delta record, in bytes.
 pub const RECORD_BYTES: usize = 24;
-/// Flag in a record's word: the record publishes a directory page (RID field: page number, low word bits: row count).
+/// Flag in a record's word: the record publishes a directory page (RID field: page number, low word
+/// bits: row count).
 const RECORD_PAGE: u64 = 1 << 62;
-/// Flag in a record's word: the record changes rows of one page (RID field: page number; word bits 0..16: row count,
-/// 16..32: length of the bitmap in words). The bitmap of the rows and their words follow.
+/// Flag in a record's word: the record changes rows of one page (RID field: page number; word bits
+/// 0..16: row count, 16..32: length of the bitmap in words). The bitmap of the rows and their words
+/// follow.
 const RECORD_DELTA: u64 = 1 << 61;
 /// Flag in the word of a delta record: the rows are deleted, and no words follow.
 const DELTA_DELETED: u64 = 1 << 63;
 /// Size of a leaf record, in bytes: the slots inserted and those deleted follow.
 const LEAF_RECORD_BYTES: usize = RECORD_BYTES + 16;
-/// Flag in a record's word that with that of a page says: entries of a leaf (RID field: place of the leaf).
+/// Flag in a record's word that with that of a page says: entries of a leaf (RID field: place of
+/// the leaf).
 const RECORD_LEAF: u64 = 1 << 63;
-/// Bits of a page number in a record of a spilled page, which has both flags; above them is the row count.
+/// Bits of a page number in a record of a spilled page, which has both flags; above them is the row
+/// count.
 const PAGE_MASK: u64 = (1 << 48) - 1;
 
 /// A redo record.
@@ -33,7 +38,8 @@ pub enum Record {
         /// CRC32C of the version the word names.
         crc: u32,
     },
-    /// Publishes the bulk page `page` with `rows` rows; `crc` covers its words and the checksums of its versions.
+    /// Publishes the bulk page `page` with `rows` rows; `crc` covers its words and the checksums of
+    /// its versions.
     Page {
         /// Table id.
         table: u32,
@@ -44,7 +50,8 @@ pub enum Record {
         /// Checksum of the page, see [`page_crc`].
         crc: u32,
     },
-    /// The words of some rows of page `page` become others; `crc` covers the checksums of the versions that they name.
+    /// The words of some rows of page `page` become others; `crc` covers the checksums of the
+    /// versions that they name.
     Delta {
         /// Table id.
         table: u32,
@@ -55,8 +62,8 @@ pub enum Record {
         /// Checksum of the versions, see [`delta_crc`].
         crc: u32,
     },
-    /// Some rows of page `page` are deleted: their words get the flag. `crc` covers the checksums of the versions that they
-    /// name.
+    /// Some rows of page `page` are deleted: their words get the flag. `crc` covers the checksums
+    /// of the versions that they name.
     Deleted {
         /// Table id.
         table: u32,
@@ -159,8 +166,8 @@ impl Record {
         }
     }
 
-    /// Decodes the first record of `bytes`, and returns the rest. `None` if it is cut off or not a record's. Redo
-    /// verifies what the record names.
+    /// Decodes the first record of `bytes`, and returns the rest. `None` if it is cut off or not a
+    /// record's. Redo verifies what the record names.
     pub fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
         let (head, rest) = bytes.split_first_chunk::<RECORD_BYTES>()?;
         let (words, _) = head.as_chunks::<8>();
@@ -220,8 +227,8 @@ pub(super) fn decode_bitmap(bitmap: &[u8]) -> Option<Vec<u16>> {
     positions.map(|position| u16::try_from(position).ok()).collect()
 }
 
-/// Contribution of a row's checksum to the folded checksum of its bulk page, the XOR over all rows: order does not
-/// matter, and folding a row a second time takes it out.
+/// Contribution of a row's checksum to the folded checksum of its bulk page, the XOR over all rows:
+/// order does not matter, and folding a row a second time takes it out.
 pub fn fold_row(row: u64, crc: u32) -> u64 {
     (u64::from(crc) << 32 | (row & 0xffff_ffff)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -19,8 +19,8 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// Encodes the descriptor word: bits 0..4 are the kind, 4..36 the argument, 48..64 a check of both and of `salt`,
-    /// in which table, file and index are.
+    /// Encodes the descriptor word: bits 0..4 are the kind, 4..36 the argument, 48..64 a check of
+    /// both and of `salt`, in which table, file and index are.
     pub fn encode(self, salt: u64) -> u64 {
         let (kind, argument) = match self {
             SegmentKind::Free => return 0,

@@ -1,7 +1,9 @@
-//! Spilled pages: the new words of a page that a large transaction writes to the medium ahead of its commit.
+//! Spilled pages: the new words of a page that a large transaction writes to the medium ahead of
+//! its commit.
 //!
-//! A spilled page is the content of a version whose RID names no row, so nothing in the directory ever names it: after a
-//! crash it is free space, unless a log record refers to it. It is valid iff that version is.
+//! A spilled page is the content of a version whose RID names no row, so nothing in the directory
+//! ever names it: after a crash it is free space, unless a log record refers to it. It is valid iff
+//! that version is.
 
 use super::record::{decode_bitmap, encode_bitmap};
 use super::word::Word;
@@ -16,8 +18,8 @@ pub struct SpilledPage {
 }
 
 impl SpilledPage {
-    /// Where the words begin in the content, if the last row is at position `last`, in bytes: behind the folded checksum
-    /// and the bitmap.
+    /// Where the words begin in the content, if the last row is at position `last`, in bytes:
+    /// behind the folded checksum and the bitmap.
     pub fn words_at(last: u16) -> usize {
         8 + (usize::from(last) / 64 + 1) * 8
     }

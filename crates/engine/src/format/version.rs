@@ -10,8 +10,9 @@ pub const ROW_BYTES_MAX: u64 = (1 << 31) - 1;
 
 /// The header of a version.
 ///
-/// A version is valid iff the CRC32C over RID, length and row matches. It is live iff the directory word of `rid` names
-/// its cell. It never changes: who sees it is known to the shadow of its page alone.
+/// A version is valid iff the CRC32C over RID, length and row matches. It is live iff the directory
+/// word of `rid` names its cell. It never changes: who sees it is known to the shadow of its page
+/// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionHeader {
     /// RID of the row.

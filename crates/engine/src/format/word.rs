@@ -7,11 +7,11 @@ pub(super) const PLACE_MASK: u64 = (1 << 48) - 1;
 
 /// A directory word: the 48-bit place of a version, with flags.
 ///
-/// Bits 0..32 are the offset in 8-byte units, 32..48 the file number, 48..60 the incarnation of the RID, 60 parity, 63
-/// the tombstone flag: the row is deleted, and the place is that of its last version. Place 0 means no version: offset
-/// 0 of file 0 is a file header. A word is sound iff the number of
-/// set bits is even and bits 61 and 62 are 0, so a single bit that flips at rest can neither make a row vanish nor
-/// bring an older version back unnoticed.
+/// Bits 0..32 are the offset in 8-byte units, 32..48 the file number, 48..60 the incarnation of the
+/// RID, 60 parity, 63 the tombstone flag: the row is deleted, and the place is that of its last
+/// version. Place 0 means no version: offset 0 of file 0 is a file header. A word is sound iff the
+/// number of set bits is even and bits 61 and 62 are 0, so a single bit that flips at rest can
+/// neither make a row vanish nor bring an older version back unnoticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Word(pub u64);
@@ -46,9 +46,10 @@ impl Word {
         Word::even((u64::from(incarnation) & INCARNATION_MASK) << 48)
     }
 
-    /// The incarnation with which words go on that had `incarnations`: the last of them, going round modulo 4096. No word
-    /// skips more than half of the circle, so none of its last 2,048 RIDs comes back. `None` if there is no such incarnation:
-    /// they are spread over half of the circle or more. 0 only if there are no others.
+    /// The incarnation with which words go on that had `incarnations`: the last of them, going
+    /// round modulo 4096. No word skips more than half of the circle, so none of its last 2,048
+    /// RIDs comes back. `None` if there is no such incarnation: they are spread over half of the
+    /// circle or more. 0 only if there are no others.
     pub fn last_incarnation(incarnations: impl IntoIterator<Item = u16>) -> Option<u16> {
         const COUNT: usize = INCARNATION_MASK as usize + 1;
         let mut had = [false; COUNT];
@@ -98,8 +99,8 @@ impl Word {
     }
 }
 
-/// A stable row id: the 48-bit row number, which is a position in the row directory, and the incarnation of that
-/// position.
+/// A stable row id: the 48-bit row number, which is a position in the row directory, and the
+/// incarnation of that position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rid(u64);
 

@@ -11,8 +11,9 @@ use perdura_tree::Keys;
 use rustc_hash::FxHashSet;
 
 impl Indexes {
-    /// Checks that each index has exactly one entry for each of the rows that `is_row` knows, of which there are `rows`; that
-    /// entries are sound and in order; and that each place of a leaf is used once, or free.
+    /// Checks that each index has exactly one entry for each of the rows that `is_row` knows, of
+    /// which there are `rows`; that entries are sound and in order; and that each place of a leaf
+    /// is used once, or free.
     ///
     /// # Errors
     /// Damaged, with what does not add up.
@@ -29,8 +30,8 @@ impl Indexes {
 }
 
 impl Indexes {
-    /// Verifies each index of a table that nobody uses, and tells `found` what is wrong. Entries are compared with `rows` unless
-    /// redo is still to change them.
+    /// Verifies each index of a table that nobody uses, and tells `found` what is wrong. Entries
+    /// are compared with `rows` unless redo is still to change them.
     pub fn verify_all(&self, rows: Option<u64>, is_row: impl Fn(u64) -> bool, mut found: impl FnMut(Error)) {
         let mut leaves: FxHashSet<LeafId> = FxHashSet::default();
         for index in self.iter() {
@@ -59,8 +60,8 @@ impl Index {
         }
     }
 
-    /// Returns the number of entries. Unless `is_strict`, redo is still to come: a row may have an entry for the key before and
-    /// one for its present one.
+    /// Returns the number of entries. Unless `is_strict`, redo is still to come: a row may have an
+    /// entry for the key before and one for its present one.
     fn audit(&self, is_strict: bool, is_row: &impl Fn(u64) -> bool, leaves: &mut FxHashSet<LeafId>) -> Result<u64> {
         let mut of_index: Vec<LeafId> = Vec::new();
         self.each_leaf(|leaf| of_index.push(leaf));

@@ -1,7 +1,9 @@
 //! A new index for rows that are there: their entries are sorted, then written leaf by leaf.
 //!
-//! Entries are sorted in DRAM up to a bound. What is beyond it goes to the medium in sorted *runs*, in leaves that never count, and the
-//! runs are merged. No leaf counts before the catalog has the index: a crash leaves places that opening finds free, or retires. `docs/indexes.md` has the crash story.
+//! Entries are sorted in DRAM up to a bound. What is beyond it goes to the medium in sorted *runs*,
+//! in leaves that never count, and the runs are merged. No leaf counts before the catalog has the
+//! index: a crash leaves places that opening finds free, or retires. `docs/indexes.md` has the
+//! crash story.
 
 use super::bulk::LeafWriter;
 use super::leaf::LeafId;
@@ -83,7 +85,8 @@ pub struct IndexBuild {
 }
 
 impl IndexBuild {
-    /// Begins to build `index`, which has no leaf; with `unique` no two rows may have a key. It sorts about `memory` bytes at a time.
+    /// Begins to build `index`, which has no leaf; with `unique` no two rows may have a key. It
+    /// sorts about `memory` bytes at a time.
     pub fn new(index: Arc<Index>, unique: bool, memory: usize) -> IndexBuild {
         let (entries, runs, leaves) = (Entries::default(), Vec::new(), Vec::new());
         // What grows may have twice the room that it needs.
@@ -107,7 +110,8 @@ impl IndexBuild {
         Ok(self.entries.memory() >= self.memory)
     }
 
-    /// Writes what is in DRAM to the medium, sorted. `pause` is called after each leaf, and may end it.
+    /// Writes what is in DRAM to the medium, sorted. `pause` is called after each leaf, and may end
+    /// it.
     pub fn spill(&mut self, segments: &Segments, pause: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _span = perdura_pmem::trace::span("index_run");
         self.entries.sort();
@@ -177,8 +181,8 @@ impl IndexBuild {
         Ok(Built::Done)
     }
 
-    /// Makes the leaves say that they are in use. None counts before the catalog has the index, and the fence of that commit covers
-    /// what this thread has flushed of them (I3).
+    /// Makes the leaves say that they are in use. None counts before the catalog has the index, and
+    /// the fence of that commit covers what this thread has flushed of them (I3).
     pub fn put_in_use(&mut self) {
         let leaves = self.index.leaves();
         self.in_use = true;
@@ -193,8 +197,8 @@ impl IndexBuild {
         }
     }
 
-    /// Gives back the leaves of an index that does not come into use. With `undecided` they stay: nobody knows whether the catalog
-    /// has the index.
+    /// Gives back the leaves of an index that does not come into use. With `undecided` they stay:
+    /// nobody knows whether the catalog has the index.
     pub fn discard(&mut self, undecided: bool) {
         if undecided {
             return;

@@ -1,6 +1,7 @@
 //! Leaves written in order, each once: of a new index, and of the runs that it is sorted in.
 //!
-//! The leaves are flushed, and say nothing of being in use. Whoever makes them count fences them first (I3).
+//! The leaves are flushed, and say nothing of being in use. Whoever makes them count fences them
+//! first (I3).
 
 use super::leaf::LeafId;
 use super::replace::separator;
@@ -11,7 +12,8 @@ use crate::space::segments::Segments;
 
 /// Entries after which a leaf whose entries differ in length is full: some 48 have room.
 const LONG_ENTRIES: usize = 42;
-/// Bytes of such entries after which it is full, if there are three: with room for half as many again it has 4 KiB.
+/// Bytes of such entries after which it is full, if there are three: with room for half as many
+/// again it has 4 KiB.
 const LONG_BYTES: u64 = 2700;
 /// Of the slots of one length, one of so many stays free.
 const SLOTS_FREE: u32 = 16;

@@ -1,7 +1,8 @@
 //! How many entries a range has, without looking at each.
 //!
-//! The optimizer asks for each range of each index that a statement could use, so an estimate must cost little beside the statement. A
-//! long range takes two ways down the tree in DRAM, and no leaf.
+//! The optimizer asks for each range of each index that a statement could use, so an estimate must
+//! cost little beside the statement. A long range takes two ways down the tree in DRAM, and no
+//! leaf.
 
 use super::leaf::{LeafBytes, bits};
 use super::leaf_shadow::View;
@@ -13,8 +14,9 @@ use std::ops::Bound;
 const COUNTED: u64 = 4;
 
 impl Index {
-    /// Number of entries between two bounds, which are beginnings of keys: exact within a few leaves, otherwise by the number
-    /// of leaves between. All of the index has about `entries`. The caller holds a snapshot.
+    /// Number of entries between two bounds, which are beginnings of keys: exact within a few
+    /// leaves, otherwise by the number of leaves between. All of the index has about `entries`. The
+    /// caller holds a snapshot.
     pub fn estimate(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, view: &View<'_>, entries: u64) -> Result<u64> {
         let key = match from {
             Bound::Unbounded => Vec::new(),
@@ -39,7 +41,8 @@ impl Index {
         self.count(key, &end, view)
     }
 
-    /// Number of entries from `key` to before `end`, in twice as many leaves as are counted at most.
+    /// Number of entries from `key` to before `end`, in twice as many leaves as are counted at
+    /// most.
     fn count(&self, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result<u64> {
         let mut counted = 0;
         for _ in 0..=2 * COUNTED {
@@ -59,8 +62,8 @@ impl Index {
     }
 }
 
-/// Number of entries in `slots` of a leaf from `key` to before `end`. An estimate takes entries for what they say: whoever reads them
-/// checks them.
+/// Number of entries in `slots` of a leaf from `key` to before `end`. An estimate takes entries for
+/// what they say: whoever reads them checks them.
 fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: &[u8]) -> u64 {
     let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
     entries.filter(|entry| *entry >= key && *entry < end).count() as u64

@@ -18,8 +18,9 @@ enum Step<'i> {
 }
 
 impl Index {
-    /// Calls `body` with the leaf that has the entries at `key`, the slots that `view` sees there, and the leaf's end. What it returns counts only if the leaf was still the one meanwhile; otherwise it is called again. `None`
-    /// if the index has no leaf. The caller holds a snapshot.
+    /// Calls `body` with the leaf that has the entries at `key`, the slots that `view` sees there,
+    /// and the leaf's end. What it returns counts only if the leaf was still the one meanwhile;
+    /// otherwise it is called again. `None` if the index has no leaf. The caller holds a snapshot.
     pub(super) fn read<'i, T>(
         &'i self,
         key: &[u8],
@@ -30,7 +31,8 @@ impl Index {
         self.at_place(key, |leaf, place| self.read_leaf(leaf, place, view, &mut body))
     }
 
-    /// As [`Index::read`], of the leaf at a place; `None` if it was not the one of the key meanwhile.
+    /// As [`Index::read`], of the leaf at a place; `None` if it was not the one of the key
+    /// meanwhile.
     fn read_leaf<'i, T>(
         &'i self,
         leaf: LeafId,
@@ -56,8 +58,8 @@ impl Index {
         if counts { found.map(Some) } else { Ok(None) }
     }
 
-    /// The row of the first entry with exactly this key that `view` sees and `is_hidden` does not hide. The caller holds a
-    /// snapshot.
+    /// The row of the first entry with exactly this key that `view` sees and `is_hidden` does not
+    /// hide. The caller holds a snapshot.
     pub fn find(&self, key: &[u8], view: &View<'_>, is_hidden: impl Fn(u64) -> bool) -> Result<Option<u64>> {
         let mut from: Option<Vec<u8>> = None;
         loop {
@@ -84,8 +86,9 @@ impl Index {
         }
     }
 
-    /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those of the next leaf in which it
-    /// does. Returns whether there is a leaf. The caller holds a snapshot.
+    /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those
+    /// of the next leaf in which it does. Returns whether there is a leaf. The caller holds a
+    /// snapshot.
     pub fn page_from(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         let mut from = Cow::Borrowed(key);
@@ -95,7 +98,8 @@ impl Index {
                 if is_vacant()
                     && let Some(next) = self.among_populated(view, || self.populated.higher(&from))
                 {
-                    // As long as the vacant leaf has the key, all populated ones beyond it begin above the key.
+                    // As long as the vacant leaf has the key, all populated ones beyond it begin
+                    // above the key.
                     let next = next.map(|next| self.tree.keys().key(next));
                     return Ok((is_vacant() && place.holds()).then_some(Step::Onward(next)));
                 }
@@ -119,21 +123,22 @@ impl Index {
         }
     }
 
-    /// Puts the entries that `view` sees in the leaf at `key` into `page`. Returns whether there is a leaf. The caller holds
-    /// a snapshot.
+    /// Puts the entries that `view` sees in the leaf at `key` into `page`. Returns whether there is
+    /// a leaf. The caller holds a snapshot.
     pub fn page_at(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         let found = self.read(key, view, |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
         Ok(found.is_some())
     }
 
-    /// Puts the entries that `view` sees in the last leaf with entries below `key` into `page`, as far as they are below.
-    /// Returns whether there is such a leaf. The caller holds a snapshot.
+    /// Puts the entries that `view` sees in the last leaf with entries below `key` into `page`, as
+    /// far as they are below. Returns whether there is such a leaf. The caller holds a snapshot.
     pub fn page_before(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         loop {
             let Some((before, low)) = self.populated_below(key, view) else { return Ok(false) };
             let found = self.page_at(low, view, page)?;
-            // If the leaf is still there it was the one that was read, and nothing that `view` sees lies between its end and the key.
+            // If the leaf is still there it was the one that was read, and nothing that `view` sees
+            // lies between its end and the key.
             if !found || self.populated_below(key, view).is_some_and(|(now, _)| now == before) {
                 break;
             }

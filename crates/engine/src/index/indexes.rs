@@ -16,14 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A place that opening has found damaged, and the number of the index that the leaf says it is of.
 pub(super) type Broken = (LeafId, Option<u16>);
 
-/// The indexes of a table, in the order of its definition. DDL makes a new list over the same leaves.
+/// The indexes of a table, in the order of its definition. DDL makes a new list over the same
+/// leaves.
 pub struct Indexes {
     leaves: Arc<Leaves>,
     list: Box<[Arc<Index>]>,
     /// Numbers from this one on were never those of an index in use.
     next_number: u16,
-    /// Leaves whose state says that they are in use, and which do not count: others have made them void, or their index was
-    /// dropped, or never came into use.
+    /// Leaves whose state says that they are in use, and which do not count: others have made them
+    /// void, or their index was dropped, or never came into use.
     void: Mutex<Vec<LeafId>>,
     /// Damaged leaves, which stay as they are until their index is dropped.
     broken: Mutex<Vec<Broken>>,
@@ -46,7 +47,8 @@ impl Indexes {
         Indexes { leaves, list, next_number, void, broken, purged: AtomicU64::new(0) }
     }
 
-    /// Notes a leaf that opening has found damaged, with its `error`. If it does not tell its index, all of them refuse every use.
+    /// Notes a leaf that opening has found damaged, with its `error`. If it does not tell its
+    /// index, all of them refuse every use.
     pub(super) fn note_broken(&self, (leaf, of): Broken, error: &Error) {
         self.broken.lock().push((leaf, of));
         let damaged = self.iter().filter(|index| of.is_none_or(|of| of == index.number()));
@@ -72,8 +74,8 @@ impl Indexes {
         Index::new(number, definition, self.leaves.clone())
     }
 
-    /// A list over the same leaves: of each index that stays its present position, or a new one. Nobody but the caller uses the
-    /// table, and purge does not run.
+    /// A list over the same leaves: of each index that stays its present position, or a new one.
+    /// Nobody but the caller uses the table, and purge does not run.
     pub fn altered(&self, list: impl Iterator<Item = Arc<Index>>, next_number: u16) -> Indexes {
         let altered = Indexes::of(self.leaves.clone(), list.collect(), next_number);
         *altered.broken.lock() = std::mem::take(&mut *self.broken.lock());
@@ -81,8 +83,10 @@ impl Indexes {
         altered
     }
 
-    /// Retires the leaves of an index that is no longer in the list; `visible` is the visible CSN. Their places are in quarantine, as
-    /// redo may name them (I8). Nothing is stored: no leaf with the number of a dropped index counts, whatever it says. Damaged leaves that may have been of the index are no leaves any more. The caller keeps purge off.
+    /// Retires the leaves of an index that is no longer in the list; `visible` is the visible CSN.
+    /// Their places are in quarantine, as redo may name them (I8). Nothing is stored: no leaf with
+    /// the number of a dropped index counts, whatever it says. Damaged leaves that may have been of
+    /// the index are no leaves any more. The caller keeps purge off.
     pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
         dropped.each_leaf(|leaf| {
             let shadow = self.leaves.leaf(leaf).slot.lock_existing();
@@ -191,8 +195,9 @@ impl Leaves {
         Ok(folded)
     }
 
-    /// Stores what `writer`, which committed at `csn`, has done to leaf `leaf`. It calls `note` if the leaf is to be noted for
-    /// [`Leaves::flush_stored`], and adds it to `queued` if purge does not know of it.
+    /// Stores what `writer`, which committed at `csn`, has done to leaf `leaf`. It calls `note` if
+    /// the leaf is to be noted for [`Leaves::flush_stored`], and adds it to `queued` if purge does
+    /// not know of it.
     pub fn publish(
         &self,
         leaf: LeafId,
@@ -240,7 +245,8 @@ impl Leaves {
 
     /// Takes back what `writer` did to leaf `leaf` after step `seen`; `None` for all of it.
     pub fn undo(&self, leaf: LeafId, writer: &Arc<Writer>, seen: Option<u64>) {
-        // Without changes of the transaction the leaf may have retired, and its number may be that of another place by now.
+        // Without changes of the transaction the leaf may have retired, and its number may be that
+        // of another place by now.
         let Some(mut shadow) = self.leaf(leaf).slot.lock_existing().filter(|shadow| shadow.has(writer)) else { return };
         shadow.undo(writer, seen);
         if shadow.is_settled() && self.bytes(leaf).is_sparse() {

@@ -47,8 +47,8 @@ pub enum Inserted {
     Taken(u64),
     /// Another transaction inserts or deletes the entry of this row, which has the key.
     Undecided(u64),
-    /// The leaf is full of entries of this row with this key, come and gone, that older snapshots, savepoints or the log
-    /// still need.
+    /// The leaf is full of entries of this row with this key, come and gone, that older snapshots,
+    /// savepoints or the log still need.
     Crowded,
 }
 
@@ -70,7 +70,8 @@ struct Held<'w> {
 }
 
 impl Index {
-    /// Inserts an entry, if its key is unique only where no other has it. It waits for nobody. `sought` may be the way to its key.
+    /// Inserts an entry, if its key is unique only where no other has it. It waits for nobody.
+    /// `sought` may be the way to its key.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Damaged, Medium.
@@ -111,8 +112,8 @@ impl Index {
         Err(Error::new(ErrorKind::Configuration, what))
     }
 
-    /// As [`Index::insert`], with the first leaf that may have the key locked; `None` if it is to be tried again, with other spare
-    /// leaves or since a leaf has been split.
+    /// As [`Index::insert`], with the first leaf that may have the key locked; `None` if it is to
+    /// be tried again, with other spare leaves or since a leaf has been split.
     fn try_insert<'i>(
         &'i self,
         ground: Ground<'_>,
@@ -149,7 +150,8 @@ impl Index {
             if target.shadow.settle(write.writer, write.floor) {
                 return Ok(None);
             }
-            // Mostly two places are needed. They are taken with nothing locked, before the entries are looked at.
+            // Mostly two places are needed. They are taken with nothing locked, before the entries
+            // are looked at.
             if spares.are_none() && self.entry_bytes() != 0 {
                 drop(locked);
                 spares.provide([self.fixed_units; 2], ground.segments)?;
@@ -184,7 +186,8 @@ impl Index {
         Ok(Some(held.before.map_or(Inserted::Done, Inserted::DoneOver)))
     }
 
-    /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the snapshot.
+    /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the
+    /// snapshot.
     fn holder_of(
         &self,
         leaf: &LockedLeaf<'_>,
@@ -243,8 +246,8 @@ impl Index {
         }
     }
 
-    /// The slot among `slots` with the entry that was written last in a step: one that counts was inserted after one that was
-    /// deleted.
+    /// The slot among `slots` with the entry that was written last in a step: one that counts was
+    /// inserted after one that was deleted.
     fn newest_of(&self, leaf: &LockedLeaf<'_>, slots: u64, write: &EntryWrite<'_>) -> Option<u32> {
         let own = OwnView { writer: write.writer, seen: u64::MAX };
         let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });

@@ -1,7 +1,8 @@
 //! A leaf on the medium: what lies where, and which bytes are sound.
 //!
-//! Whoever reads a leaf holds a snapshot, or the leaf's lock. An entry that counts for them does not change meanwhile: its
-//! slot is used again only when no snapshot needs it (I8), and likewise the place of the leaf.
+//! Whoever reads a leaf holds a snapshot, or the leaf's lock. An entry that counts for them does
+//! not change meanwhile: its slot is used again only when no snapshot needs it (I8), and likewise
+//! the place of the leaf.
 
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks,
@@ -80,7 +81,8 @@ pub fn bits(slots: u64) -> impl Iterator<Item = u32> {
 }
 
 impl<'a> LeafBytes<'a> {
-    /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says, with so many slots.
+    /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says, with so many
+    /// slots.
     #[inline]
     pub fn new(region: &'a Region, (at, bytes): (u64, u64), shape: LeafShape, slots: u32) -> LeafBytes<'a> {
         LeafBytes { region, at, bytes, shape, slots }
@@ -128,7 +130,8 @@ impl<'a> LeafBytes<'a> {
     /// The low key: the leaf has the entries from there on, up to the low key of the next.
     #[inline]
     pub fn low(&self) -> &'a [u8] {
-        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may have come by it.
+        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may
+        // have come by it.
         unsafe { self.region.slice(self.at + LEAF_HEADER, self.shape.low.into()) }
     }
 
@@ -184,7 +187,8 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
-    /// Makes the valid word durable, and the entries in `slots`, which an earlier process has stored.
+    /// Makes the valid word durable, and the entries in `slots`, which an earlier process has
+    /// stored.
     pub fn reclaim_slots(&self, slots: u64) {
         let entries = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
         let all = std::iter::once(VALID_AT..VALID_AT + 8).chain(entries);
@@ -197,7 +201,8 @@ impl<'a> LeafBytes<'a> {
         self.region.fence();
     }
 
-    /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`] once entries are there.
+    /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`]
+    /// once entries are there.
     pub fn write_header(&self, low: &[u8], version: u16, salt: u64) {
         self.region.store(self.at + VALID_AT, 0);
         self.region.store(self.at + CHECK_AT, leaf_check(self.shape, low, version, salt));
@@ -309,7 +314,8 @@ impl<'a> LeafBytes<'a> {
         (free + need <= self.bytes).then_some((slot, free))
     }
 
-    /// Writes an entry into the place that [`LeafBytes::room`] found. Returns the ranges to be flushed.
+    /// Writes an entry into the place that [`LeafBytes::room`] found. Returns the ranges to be
+    /// flushed.
     pub fn write(&self, (slot, at): (u32, u64), entry: &[u8]) -> [Range; 3] {
         let (fingerprint, check) = entry_marks(entry);
         let fingerprint_at = self.shape.fingerprints_at() + u64::from(slot);
@@ -338,7 +344,8 @@ impl<'a> LeafBytes<'a> {
         Some([fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at - 3..at + length])
     }
 
-    /// The entries in `slots` with their slots, in order; `Err` names a slot whose entry is damaged.
+    /// The entries in `slots` with their slots, in order; `Err` names a slot whose entry is
+    /// damaged.
     pub fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
         let mut entries = Vec::with_capacity(slots.count_ones() as usize);
         for slot in bits(slots) {
@@ -395,7 +402,8 @@ mod tests {
         }
     }
 
-    /// Hazard: a forged length with a right check leads to more bytes than an entry has, and overruns whoever has room for one.
+    /// Hazard: a forged length with a right check leads to more bytes than an entry has, and
+    /// overruns whoever has room for one.
     #[test]
     fn a_length_that_no_entry_has_is_damage() {
         const BYTES: u64 = 16 << 10;

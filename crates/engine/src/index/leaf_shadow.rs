@@ -1,8 +1,9 @@
 //! The shadow of a leaf: which entries transactions insert and delete, and did lately.
 //!
-//! The leaf's valid word has the slots that count once everything here is forgotten. As long as a slot is named here nobody
-//! else uses it, so what a snapshot sees is the slots that were there before all of it, with those that visible
-//! transactions inserted and without those that they deleted; in whatever order these came.
+//! The leaf's valid word has the slots that count once everything here is forgotten. As long as a
+//! slot is named here nobody else uses it, so what a snapshot sees is the slots that were there
+//! before all of it, with those that visible transactions inserted and without those that they
+//! deleted; in whatever order these came.
 
 use super::stored_changes::{StoredChange, StoredChanges};
 use crate::shadow::page::OwnView;
@@ -20,8 +21,8 @@ pub struct LeafChange {
     step: u64,
     pub inserted: u64,
     pub deleted: u64,
-    /// The entries inserted and deleted, folded ([`fold_entry`](crate::format::fold_entry)); one that was inserted and deleted
-    /// leaves nothing.
+    /// The entries inserted and deleted, folded ([`fold_entry`](crate::format::fold_entry)); one
+    /// that was inserted and deleted leaves nothing.
     pub folded: u64,
 }
 
@@ -124,7 +125,8 @@ impl LeafShadow {
                 && !Arc::ptr_eq(&change.writer, writer)
         };
         if let Some(open) = self.open.iter().find(|change| is_open(change)) {
-            // Planted: a key that another transaction is deleting is free; one that another is inserting.
+            // Planted: a key that another transaction is deleting is free; one that another is
+            // inserting.
             if perdura_pmem::planted(219) && open.deleted & bit != 0 {
                 return Standing::Gone;
             }
@@ -166,7 +168,8 @@ impl LeafShadow {
         self.open.retain(|change| !Arc::ptr_eq(&change.writer, writer) || !is_undone(change));
     }
 
-    /// Takes back the insertion, or the deletion, of the entry in slot `slot` in step `step`, which folds to `folded`.
+    /// Takes back the insertion, or the deletion, of the entry in slot `slot` in step `step`, which
+    /// folds to `folded`.
     pub fn undo_one(&mut self, writer: &Arc<Writer>, step: u64, (slot, folded): (u32, u64)) {
         for change in self.open.iter_mut().filter(|change| Arc::ptr_eq(&change.writer, writer) && change.step == step) {
             let bit = 1 << slot;
@@ -198,8 +201,8 @@ impl LeafShadow {
         self.stored.all().1
     }
 
-    /// Frees the slots that `writer` has inserted and deleted up to step `floor`, the oldest position that anybody can go
-    /// back to. Returns whether there were any.
+    /// Frees the slots that `writer` has inserted and deleted up to step `floor`, the oldest
+    /// position that anybody can go back to. Returns whether there were any.
     pub fn settle(&mut self, writer: &Arc<Writer>, floor: u64) -> bool {
         let mut settled = LeafChange { step: floor, inserted: 0, deleted: 0, folded: 0, writer: writer.clone() };
         self.open.retain(|change| {
@@ -220,7 +223,8 @@ impl LeafShadow {
         nothing != 0
     }
 
-    /// Notes that the valid word has what `writer` did, which committed at `csn`. Its steps become one.
+    /// Notes that the valid word has what `writer` did, which committed at `csn`. Its steps become
+    /// one.
     pub fn set_stored(&mut self, writer: &Arc<Writer>, csn: Csn) {
         let (mut inserted, mut deleted) = (0, 0);
         self.open.retain(|change| {
@@ -234,17 +238,19 @@ impl LeafShadow {
         self.stored.add(StoredChange { csn, inserted, deleted });
     }
 
-    /// Forgets what every snapshot sees and no redo repeats, merges what no snapshot tells apart, and so forgets entries
-    /// between whose insertion and deletion no snapshot comes.
+    /// Forgets what every snapshot sees and no redo repeats, merges what no snapshot tells apart,
+    /// and so forgets entries between whose insertion and deletion no snapshot comes.
     pub fn forget(&mut self, reach: &Reach) {
-        // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees its entry.
+        // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees
+        // its entry.
         let limit = if perdura_pmem::planted(203) { Csn::MAX } else { reach.limit() };
         let limit = if perdura_pmem::planted(204) { reach.covered() } else { limit };
         self.has_lost |= self.stored.all().1 != 0;
         self.stored.forget(limit, reach);
     }
 
-    /// Whether there are so many stored changes that purge is to merge them before they are below all snapshots.
+    /// Whether there are so many stored changes that purge is to merge them before they are below
+    /// all snapshots.
     pub fn is_crowded(&self) -> bool {
         self.stored.is_crowded()
     }
@@ -274,8 +280,8 @@ impl LeafShadow {
         self.open.iter()
     }
 
-    /// Takes all changes, whose leaf goes out of use. Returns the transactions that are still to store some, each once, and the
-    /// newest commit that is stored.
+    /// Takes all changes, whose leaf goes out of use. Returns the transactions that are still to
+    /// store some, each once, and the newest commit that is stored.
     pub fn take(&mut self) -> (Vec<Arc<Writer>>, Csn) {
         let newest = std::mem::take(&mut self.stored).newest().unwrap_or(0);
         let mut writers: Vec<Arc<Writer>> = Vec::new();
@@ -287,7 +293,8 @@ impl LeafShadow {
         (writers, newest)
     }
 
-    /// Adds the changes of the leaf before, its slots numbered anew by `moved`; `fold` folds the entries in slots.
+    /// Adds the changes of the leaf before, its slots numbered anew by `moved`; `fold` folds the
+    /// entries in slots.
     pub fn adopt(&mut self, old: &LeafShadow, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
         // Planted: the changes under way stay behind.
         for change in old.open.iter().filter(|_| !perdura_pmem::planted(209)) {
@@ -323,8 +330,8 @@ mod tests {
         shadow.seen(valid, &View { snapshot, own: None })
     }
 
-    /// A leaf of random commits, of which each stores what it does at once. Returns with it the valid word, and those after
-    /// each commit.
+    /// A leaf of random commits, of which each stores what it does at once. Returns with it the
+    /// valid word, and those after each commit.
     fn filled(random: &mut Random) -> (LeafShadow, u64, Vec<u64>) {
         let (mut shadow, mut valid) = (LeafShadow::default(), 0b111);
         let mut states = vec![valid];

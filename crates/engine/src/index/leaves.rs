@@ -1,8 +1,9 @@
 //! The places of a table's leaves: which are in use, and which are free.
 //!
-//! A leaf has a number, by which DRAM knows it as long as the table is open. All of this is DRAM; opening the table finds it
-//! again by the states of the leaves. A place that a leaf has left is *in quarantine*: it is used again when no snapshot,
-//! no redo and no reader on its way can need what is there (I8).
+//! A leaf has a number, by which DRAM knows it as long as the table is open. All of this is DRAM;
+//! opening the table finds it again by the states of the leaves. A place that a leaf has left is
+//! *in quarantine*: it is used again when no snapshot, no redo and no reader on its way can need
+//! what is there (I8).
 
 use super::leaf::{LeafBytes, LeafId};
 use super::leaf_list::LeafList;
@@ -31,7 +32,8 @@ const VACANT: u64 = 1 << 31;
 /// Leaves that are asked for ahead of a pass over many.
 const AHEAD: usize = 4;
 
-/// Bits of an address that a reference has beside the number of its leaf; below them is the offset in a unit.
+/// Bits of an address that a reference has beside the number of its leaf; below them is the offset
+/// in a unit.
 const ADDRESS_BITS: u32 = 32;
 /// Where in a leaf's layout word the number of its slots is; the bits of a state word are below.
 const SLOTS_AT: u32 = 50;
@@ -46,7 +48,8 @@ pub struct Leaf {
     place: AtomicU64,
     /// Segment in its file, and size in units of 256 bytes; and whether it is vacant.
     extent: AtomicU64,
-    /// How it is laid out, and the number of its slots; as the leaf before was while the place is free. 0 if no leaf was ever here.
+    /// How it is laid out, and the number of its slots; as the leaf before was while the place is
+    /// free. 0 if no leaf was ever here.
     layout: AtomicU64,
 }
 
@@ -99,9 +102,11 @@ impl Leaf {
 /// A place that a leaf has left.
 struct Quarantined {
     leaf: LeafId,
-    /// The visible CSN when it was left, or the newest commit that had stored changes there: redo may need the entries of its record.
+    /// The visible CSN when it was left, or the newest commit that had stored changes there: redo
+    /// may need the entries of its record.
     left: Csn,
-    /// The newest commit of those stored there, and who was still to store changes: redo may need the entries of their records.
+    /// The newest commit of those stored there, and who was still to store changes: redo may need
+    /// the entries of their records.
     stored: Csn,
     writers: Vec<Arc<Writer>>,
 }
@@ -128,7 +133,8 @@ struct Lists {
     has_unused: bool,
 }
 
-/// A file with leaves. It stays mapped as long as the table is open, so no reader on its way meets anything else there.
+/// A file with leaves. It stays mapped as long as the table is open, so no reader on its way meets
+/// anything else there.
 struct Mapped {
     file: u32,
     region: Region,
@@ -149,7 +155,8 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    /// The leaves of table `table`, none so far, in a pool whose segments have `segment_bytes` at most.
+    /// The leaves of table `table`, none so far, in a pool whose segments have `segment_bytes` at
+    /// most.
     pub fn new(table: u32, segment_bytes: u64) -> Leaves {
         Leaves {
             table,
@@ -190,8 +197,9 @@ impl Leaves {
         (address as u64 / LEAF_UNIT) << ADDRESS_BITS | u64::from(leaf)
     }
 
-    /// Asks for what a search looks at first in the leaf of a reference, in DRAM and on the medium. Where the files lie so far apart
-    /// that the bits of the address do not tell the place, it asks in vain.
+    /// Asks for what a search looks at first in the leaf of a reference, in DRAM and on the medium.
+    /// Where the files lie so far apart that the bits of the address do not tell the place, it asks
+    /// in vain.
     #[inline]
     pub fn prefetch_at(&self, reference: u64) {
         let address = (reference >> ADDRESS_BITS) * LEAF_UNIT;
@@ -201,7 +209,8 @@ impl Leaves {
         self.leaf(reference as LeafId).slot.prefetch();
     }
 
-    /// Asks for what a pass over leaves is about to meet after the one at `index`; `leaf` tells the leaf at each place of the pass.
+    /// Asks for what a pass over leaves is about to meet after the one at `index`; `leaf` tells the
+    /// leaf at each place of the pass.
     #[inline]
     pub fn prefetch(&self, leaf: impl Fn(usize) -> Option<LeafId>, index: usize) {
         if let Some(far) = leaf(index + 2 * AHEAD) {
@@ -225,7 +234,8 @@ impl Leaves {
         let leaf = self.leaf(leaf);
         let length = LeafShape::low_of(leaf.layout.load(Ordering::Acquire));
         let region = &self.files[leaf.mapped()].region;
-        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may have come by it.
+        // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may
+        // have come by it.
         unsafe { region.slice(leaf.offset() + LEAF_HEADER, length) }
     }
 
@@ -316,7 +326,8 @@ impl Leaves {
         leaves
     }
 
-    /// Reads what the place `leaf` holds, when the table is opened. `Err` is a state word that is none.
+    /// Reads what the place `leaf` holds, when the table is opened. `Err` is a state word that is
+    /// none.
     pub(super) fn read_place(&self, leaf: LeafId) -> std::result::Result<Option<(LeafKind, LeafBytes<'_>)>, u64> {
         let known = self.leaf(leaf);
         match self.files[known.mapped()].region.load(known.offset()) {
@@ -361,7 +372,8 @@ impl Leaves {
         self.put_free(&mut self.lists.lock(), leaf);
     }
 
-    /// Gives back places that hold nothing; the segments that are free then go with a later round of purge.
+    /// Gives back places that hold nothing; the segments that are free then go with a later round
+    /// of purge.
     pub fn put_unused(&self, unused: Vec<LeafId>) {
         let mut lists = self.lists.lock();
         lists.has_unused |= !unused.is_empty();
@@ -380,15 +392,16 @@ impl Leaves {
         lists.places.put_free(self.segment_of(leaf), leaf);
     }
 
-    /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`. Commits up to `stored` had stored
-    /// changes there, and `writers` were still to.
+    /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`. Commits
+    /// up to `stored` had stored changes there, and `writers` were still to.
     pub fn retire(&self, leaf: LeafId, left: Csn, (writers, stored): (Vec<Arc<Writer>>, Csn)) {
         let mut lists = self.lists.lock();
         let place = lists.quarantined.iter().rposition(|known| known.left <= left).map_or(0, |last| last + 1);
         lists.quarantined.insert(place, Quarantined { leaf, left, stored, writers });
     }
 
-    /// Keeps the free place `leaf` until `writer` is over: the log names entries there. For recovery.
+    /// Keeps the free place `leaf` until `writer` is over: the log names entries there. For
+    /// recovery.
     pub fn keep(&self, leaf: LeafId, writer: &Arc<Writer>) {
         let mut lists = self.lists.lock();
         if lists.places.take(self.segment_of(leaf), leaf) {
@@ -398,9 +411,9 @@ impl Leaves {
         }
     }
 
-    /// Ends the quarantine of the places that nobody can need, if every snapshot is at or above `limit`, which a checkpoint
-    /// covers; `is_idle` asks whether there is no snapshot at all now. Gives back segments that are free. Returns the number
-    /// of places.
+    /// Ends the quarantine of the places that nobody can need, if every snapshot is at or above
+    /// `limit`, which a checkpoint covers; `is_idle` asks whether there is no snapshot at all now.
+    /// Gives back segments that are free. Returns the number of places.
     pub fn end_quarantine(&self, segments: &Segments, limit: Csn, is_idle: impl Fn() -> bool) -> usize {
         let mut lists = self.lists.lock();
         if lists.quarantined.is_empty() && !lists.has_unused {
@@ -440,7 +453,8 @@ impl Leaves {
         }
     }
 
-    /// Leaves that are to move to free places before them, at most `most`, so that segments become free.
+    /// Leaves that are to move to free places before them, at most `most`, so that segments become
+    /// free.
     pub fn to_move(&self, most: usize) -> Vec<LeafId> {
         self.lists.lock().places.to_move(most)
     }
@@ -450,8 +464,8 @@ impl Leaves {
         self.lists.lock().places.free_of(units) >= count
     }
 
-    /// Whether packing may take a segment into use for places of `units`: none is free, and so few are in quarantine that what packing
-    /// leaves does not just wait for an old snapshot.
+    /// Whether packing may take a segment into use for places of `units`: none is free, and so few
+    /// are in quarantine that what packing leaves does not just wait for an old snapshot.
     pub fn may_grow(&self, units: u32) -> bool {
         let lists = self.lists.lock();
         lists.places.free_of(units) == 0 && lists.quarantined.len() < PLACES_MIN
@@ -462,7 +476,8 @@ impl Leaves {
         self.segment_of(first) < self.segment_of(second)
     }
 
-    /// Whether forgetting the table's DRAM loses nothing, if the last round of purge went up to `limit`.
+    /// Whether forgetting the table's DRAM loses nothing, if the last round of purge went up to
+    /// `limit`.
     pub fn is_at_rest(&self, limit: Csn) -> bool {
         let quarantined = &self.lists.lock().quarantined;
         quarantined.iter().all(|left| left.left <= limit && left.is_done(limit))

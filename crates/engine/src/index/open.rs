@@ -1,7 +1,9 @@
-//! Opening the indexes of an existing table: its leaves, found by their headers, in the order of their low keys.
+//! Opening the indexes of an existing table: its leaves, found by their headers, in the order of
+//! their low keys.
 //!
-//! Threads share the segments of a large table among them: each reads the headers in some, and flushes what an earlier process
-//! may have stored there. Then they sort the leaves of each index. A small table is opened by its caller alone.
+//! Threads share the segments of a large table among them: each reads the headers in some, and
+//! flushes what an earlier process may have stored there. Then they sort the leaves of each index.
+//! A small table is opened by its caller alone.
 
 use super::indexes::{Broken, Indexes};
 use super::leaf::LeafId;
@@ -14,7 +16,8 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cmp::Ordering;
 
-/// Segments with leaves up to which the caller alone opens a table. To start threads takes as long as to read some ten.
+/// Segments with leaves up to which the caller alone opens a table. To start threads takes as long
+/// as to read some ten.
 const SEGMENTS_ALONE: usize = 64;
 /// Most threads that open a table.
 const THREADS_MAX: usize = 8;
@@ -22,7 +25,8 @@ const THREADS_MAX: usize = 8;
 /// A leaf that counts, unless another has its low key and a later version.
 struct Found {
     leaf: LeafId,
-    /// The low key's first bytes, as a number that orders as they do. Most leaves are told apart by it.
+    /// The low key's first bytes, as a number that orders as they do. Most leaves are told apart by
+    /// it.
     head: u128,
 }
 
@@ -41,7 +45,8 @@ struct Segment {
 struct Workers(Option<ThreadPool>);
 
 impl Workers {
-    /// As many as a table with so many `segments` with leaves is worth. Without a thread to be had the caller does all.
+    /// As many as a table with so many `segments` with leaves is worth. Without a thread to be had
+    /// the caller does all.
     fn of_table(segments: usize) -> Workers {
         if segments <= SEGMENTS_ALONE {
             return Workers(None);
@@ -78,8 +83,9 @@ fn head_of(low: &[u8]) -> u128 {
 }
 
 impl Indexes {
-    /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size in units of 256 bytes. It
-    /// reads the headers of leaves, and changes nothing. An index with a damaged leaf refuses every use.
+    /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size
+    /// in units of 256 bytes. It reads the headers of leaves, and changes nothing. An index with a
+    /// damaged leaf refuses every use.
     pub fn open(
         chain: &Chain,
         definitions: &[(u16, IndexDefinition)],
@@ -117,7 +123,8 @@ impl Indexes {
         segment
     }
 
-    /// Finds out what the place `leaf` holds. What is in a leaf of an index that the catalog does not know does not matter.
+    /// Finds out what the place `leaf` holds. What is in a leaf of an index that the catalog does
+    /// not know does not matter.
     fn read_leaf(&self, leaf: LeafId, segment: &mut Segment) {
         let mut damaged = |of: Option<u16>, what: &str| {
             let (file, at) = self.leaves().place(leaf);
@@ -140,7 +147,8 @@ impl Indexes {
         }
     }
 
-    /// Enters the leaves that opening has found. Of several with one low key the latest version counts.
+    /// Enters the leaves that opening has found. Of several with one low key the latest version
+    /// counts.
     fn enter(&self, index: &Index, mut leaves: Vec<Found>, workers: &Workers) {
         let bytes = |found: &Found| self.leaves().bytes(found.leaf);
         workers.sort(&mut leaves, |left, right| {

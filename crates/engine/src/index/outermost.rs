@@ -10,8 +10,8 @@ use perdura_log::Csn;
 const ALL: View<'static> = View { snapshot: Csn::MAX, own: None };
 
 impl Index {
-    /// The last entry below `bound`: also one that a transaction inserts or deletes which is not decided, and one that was deleted
-    /// and is not purged. The caller holds a snapshot.
+    /// The last entry below `bound`: also one that a transaction inserts or deletes which is not
+    /// decided, and one that was deleted and is not purged. The caller holds a snapshot.
     pub fn last_below(&self, bound: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check()?;
         let mut bound = bound.to_vec();

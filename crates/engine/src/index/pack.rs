@@ -1,9 +1,10 @@
-//! Packing: the entries of adjacent leaves that are partly empty go into fewer leaves, and leaves move to the front of the chain.
+//! Packing: the entries of adjacent leaves that are partly empty go into fewer leaves, and leaves
+//! move to the front of the chain.
 //!
-//! It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise keep its leaves little more
-//! than half full. The new leaves have free slots left for what comes, so that those are not split at once. All of the
-//! old leaves are locked and settled. The new ones are in use, durably, before any of the old ones retires; `docs/indexes.md` has
-//! the crash story.
+//! It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise
+//! keep its leaves little more than half full. The new leaves have free slots left for what comes,
+//! so that those are not split at once. All of the old leaves are locked and settled. The new ones
+//! are in use, durably, before any of the old ones retires; `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafId, SPARSE};
 use super::leaves::Leaves;
@@ -38,8 +39,8 @@ type Run = SmallVec<[LeafId; LEAVES_MAX]>;
 type From<'i> = (&'i [u8], u32, u32);
 
 impl Index {
-    /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these have room for what counts.
-    /// Nobody else packs leaves meanwhile.
+    /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these
+    /// have room for what counts. Nobody else packs leaves meanwhile.
     pub(super) fn pack(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
         let mut packed = Ok(Packed::Stays);
@@ -58,15 +59,15 @@ impl Index {
         packed
     }
 
-    /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf is settled. Nobody packs leaves
-    /// meanwhile.
+    /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf
+    /// is settled. Nobody packs leaves meanwhile.
     pub(super) fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
         self.pack_run(ground, &[leaf], &mut spares, false)
     }
 
-    /// Adjacent leaves that fewer may have room for: from `leaf` on, or if it is sparse, it and one beside it. None if the leaf
-    /// retired long ago, and its place is another's by now.
+    /// Adjacent leaves that fewer may have room for: from `leaf` on, or if it is sparse, it and one
+    /// beside it. None if the leaf retired long ago, and its place is another's by now.
     fn runs_of(&self, leaf: LeafId) -> SmallVec<[Run; 2]> {
         let mut runs = SmallVec::new();
         let Some(bytes) = self.leaves().known_bytes(leaf) else { return runs };
@@ -85,7 +86,8 @@ impl Index {
         runs
     }
 
-    /// How many of the leaves of `run`, whose entries have one length, are to be replaced by one less: as few as possible.
+    /// How many of the leaves of `run`, whose entries have one length, are to be replaced by one
+    /// less: as few as possible.
     fn packed_count(&self, run: &[LeafId]) -> Option<usize> {
         let (mut entries, mut room) = (0, 0);
         for (before, leaf) in run.iter().enumerate() {
@@ -110,11 +112,13 @@ impl Index {
         slots - slots / SLOTS_FREE
     }
 
-    /// Replaces the leaves of a run. With `grows`, a segment may be taken into use for the new ones.
+    /// Replaces the leaves of a run. With `grows`, a segment may be taken into use for the new
+    /// ones.
     fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
-            // What older snapshots see goes along, but is moved for nothing but to have less leaves.
+            // What older snapshots see goes along, but is moved for nothing but to have less
+            // leaves.
             let is_ready = |old: &LockedLeaf<'_>| old.shadow.is_settled() || run.len() > 1 && old.shadow.is_stored();
             if !olds.iter().all(is_ready) {
                 return Ok(Packed::Later);
@@ -160,8 +164,8 @@ impl Index {
         Some(olds)
     }
 
-    /// The leaves that are to have the entries of `olds`, one less, or one as large as the only one; and where the entries are
-    /// cut. `None` if there is no room.
+    /// The leaves that are to have the entries of `olds`, one less, or one as large as the only
+    /// one; and where the entries are cut. `None` if there is no room.
     fn plan_packed(&self, olds: &[LockedLeaf<'_>], entries: &[From<'_>]) -> Option<(Plan, Vec<usize>)> {
         let low = olds[0].bytes.low().to_vec();
         if let [old] = olds {
@@ -196,8 +200,8 @@ impl Index {
         Some((plan, cuts))
     }
 
-    /// Units of a leaf that begins with `low` and has room for all of `entries`, which differ in length, and a third more;
-    /// `None` if none has.
+    /// Units of a leaf that begins with `low` and has room for all of `entries`, which differ in
+    /// length, and a third more; `None` if none has.
     fn joined_units(&self, low: usize, entries: &[From<'_>]) -> Option<u32> {
         let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
         let units = self.units(low, &plain, 0);
@@ -208,7 +212,8 @@ impl Index {
         (fits && entries.len() as u32 * 4 <= shape.slots(bytes) * 3).then_some(units)
     }
 
-    /// Writes the planned leaves at `places`, puts them into use, and retires `olds`, all of it durably.
+    /// Writes the planned leaves at `places`, puts them into use, and retires `olds`, all of it
+    /// durably.
     fn replace_run(
         &self,
         ground: Ground<'_>,
@@ -228,8 +233,9 @@ impl Index {
             parts.push(self.fill(places[index], low, version, &entries[start..end], &valid));
         }
         self.publish_parts(&parts);
-        // With the others retired, what they had counts in the new leaves. From left to right, each durably: an old leaf whose
-        // right neighbour has retired before it would have the range of that one, and not its entries.
+        // With the others retired, what they had counts in the new leaves. From left to right, each
+        // durably: an old leaf whose right neighbour has retired before it would have the range of
+        // that one, and not its entries.
         match olds.len() {
             1 => retire(&olds[0].bytes),
             // It is void by now, and the fence of the next covers it.
@@ -250,7 +256,8 @@ impl Index {
     }
 }
 
-/// Where `entries` are cut near `at`: between two keys if there is such a place no farther than `range`.
+/// Where `entries` are cut near `at`: between two keys if there is such a place no farther than
+/// `range`.
 fn cut_near(entries: &[From<'_>], at: usize, range: usize) -> usize {
     let parts_keys = |at: &usize| entry_key(entries[*at - 1].0) != entry_key(entries[*at].0);
     let near = at.saturating_sub(range).max(1)..(at + range + 1).min(entries.len());
@@ -258,7 +265,8 @@ fn cut_near(entries: &[From<'_>], at: usize, range: usize) -> usize {
 }
 
 impl Leaves {
-    /// Whether leaf `leaf` is to be looked at with those beside it: it is sparse, or it `has_lost` entries and has some room.
+    /// Whether leaf `leaf` is to be looked at with those beside it: it is sparse, or it `has_lost`
+    /// entries and has some room.
     pub(super) fn may_be_packed(&self, leaf: LeafId, has_lost: bool) -> bool {
         let Some((valid, slots)) = self.known_bytes(leaf).and_then(|bytes| Some((bytes.valid()?, bytes.slots())))
         else {

@@ -1,7 +1,8 @@
 //! The places of leaves by size: which are free, and in which segments they lie.
 //!
-//! Each size knows how many places it has, and which of its segments are free as a whole. So nobody who holds the lock of these
-//! lists goes through all segments: what purge gives back costs the segments given back, what it moves the leaves moved.
+//! Each size knows how many places it has, and which of its segments are free as a whole. So nobody
+//! who holds the lock of these lists goes through all segments: what purge gives back costs the
+//! segments given back, what it moves the leaves moved.
 
 use super::leaf::LeafId;
 use crate::files::chain::SegmentId;
@@ -25,7 +26,8 @@ pub(super) struct LeafSegment {
 /// The places of one size.
 #[derive(Default)]
 struct OfSize {
-    /// Free places, in the order of the chain: the first are used first, so that segments at the end become free.
+    /// Free places, in the order of the chain: the first are used first, so that segments at the
+    /// end become free.
     free: BTreeSet<(SegmentId, LeafId)>,
     segments: BTreeSet<SegmentId>,
     /// Segments whose places are all free.
@@ -88,8 +90,8 @@ impl Places {
         was_free
     }
 
-    /// Takes the segments out whose places are all free, with their leaves, but for one of each size that is in use: so splits and
-    /// joins do not take and give back segments in turn.
+    /// Takes the segments out whose places are all free, with their leaves, but for one of each
+    /// size that is in use: so splits and joins do not take and give back segments in turn.
     pub fn take_empty(&mut self) -> Vec<(SegmentId, Vec<LeafId>)> {
         let mut taken = Vec::new();
         for size in self.sizes.values_mut() {
@@ -110,8 +112,9 @@ impl Places {
         taken
     }
 
-    /// Leaves at the end of the chain that are to move to free places before them, at most `most`: those of the last segments with
-    /// leaves of a size of which more than one place in [`FREE_SHARE`] is free, as many as have room. So segments become free.
+    /// Leaves at the end of the chain that are to move to free places before them, at most `most`:
+    /// those of the last segments with leaves of a size of which more than one place in
+    /// [`FREE_SHARE`] is free, as many as have room. So segments become free.
     pub fn to_move(&self, most: usize) -> Vec<LeafId> {
         let (mut moved, mut looked) = (Vec::new(), 0);
         // Nothing to be had, as most often.
@@ -233,7 +236,8 @@ mod tests {
         rounds.min().expect("some rounds")
     }
 
-    /// Hazard: each round of purge goes through all segments of the table under the lock that everybody takes who needs a place.
+    /// Hazard: each round of purge goes through all segments of the table under the lock that
+    /// everybody takes who needs a place.
     #[test]
     fn a_round_does_not_cost_all_segments() {
         let (few, many) = (round(100), round(200_000));

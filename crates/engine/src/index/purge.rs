@@ -1,9 +1,10 @@
-//! Purge of indexes: what transactions have done to leaves is forgotten once every snapshot sees it and a checkpoint covers
-//! it (I8), and leaves that have lost entries are packed.
+//! Purge of indexes: what transactions have done to leaves is forgotten once every snapshot sees it
+//! and a checkpoint covers it (I8), and leaves that have lost entries are packed.
 //!
-//! A leaf waits for its oldest commit, so what an old snapshot holds is not looked at again. Beside one, a leaf is looked at when
-//! many changes have gathered, or when few entries are left: changes that no snapshot tells apart are merged, and the leaf is packed
-//! with others, or walks are to pass it by (`vacant.rs`).
+//! A leaf waits for its oldest commit, so what an old snapshot holds is not looked at again. Beside
+//! one, a leaf is looked at when many changes have gathered, or when few entries are left: changes
+//! that no snapshot tells apart are merged, and the leaf is packed with others, or walks are to
+//! pass it by (`vacant.rs`).
 
 use super::indexes::Indexes;
 use super::leaf::LeafId;
@@ -22,8 +23,9 @@ const MOVED_AT_ONCE: usize = 1024;
 const PACKED_AT_ONCE: usize = 8;
 
 impl Indexes {
-    /// Forgets what commits up to the limit of `reach` have done, packs leaves, and ends quarantines. One thread at a time may
-    /// call this. `is_idle` asks whether there is no snapshot at all now.
+    /// Forgets what commits up to the limit of `reach` have done, packs leaves, and ends
+    /// quarantines. One thread at a time may call this. `is_idle` asks whether there is no snapshot
+    /// at all now.
     pub fn purge(&self, ground: Ground<'_>, reach: &Reach, is_idle: impl Fn() -> bool) {
         let queue = self.leaves().queue();
         while self.purge_batch(ground, reach) {
@@ -45,8 +47,9 @@ impl Indexes {
         self.leaves().end_quarantine(ground.segments, reach.limit(), is_idle);
     }
 
-    /// Forgets what commits up to the limit of `reach` have done to the leaves that have waited longest, at most `batches`
-    /// batches, and ends quarantines. Like [`Indexes::purge`] for one thread at a time.
+    /// Forgets what commits up to the limit of `reach` have done to the leaves that have waited
+    /// longest, at most `batches` batches, and ends quarantines. Like [`Indexes::purge`] for one
+    /// thread at a time.
     pub fn purge_oldest(&self, ground: Ground<'_>, reach: &Reach, batches: usize) {
         for _ in 0..batches {
             if !self.purge_batch(ground, reach) {
@@ -56,7 +59,8 @@ impl Indexes {
         self.leaves().end_quarantine(ground.segments, reach.limit(), || false);
     }
 
-    /// Forgets what commits up to the limit of `reach` have done to a batch of leaves. Returns false if none waits.
+    /// Forgets what commits up to the limit of `reach` have done to a batch of leaves. Returns
+    /// false if none waits.
     fn purge_batch(&self, ground: Ground<'_>, reach: &Reach) -> bool {
         let leaves = self.leaves().queue().take(reach.limit());
         if leaves.is_empty() {
@@ -89,7 +93,8 @@ impl Indexes {
         self.thin_out(ground, leaf, (shadow, false), reach);
     }
 
-    /// Packs a leaf that has few entries, or that `has_lost` some and has room; has walks pass it by if it has none.
+    /// Packs a leaf that has few entries, or that `has_lost` some and has room; has walks pass it
+    /// by if it has none.
     fn thin_out(
         &self,
         ground: Ground<'_>,
@@ -116,7 +121,8 @@ impl Indexes {
         self.pack(ground, leaf);
     }
 
-    /// Moves a leaf to a place before it. One that transactions have changes in waits for a later round.
+    /// Moves a leaf to a place before it. One that transactions have changes in waits for a later
+    /// round.
     fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) {
         let known = self.leaves().known_bytes(leaf);
         let index = known.and_then(|bytes| self.of_number(bytes.shape().index));

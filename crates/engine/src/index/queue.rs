@@ -16,7 +16,8 @@ const AGAIN: usize = 256;
 struct Queue {
     /// Leaves, each with the CSN of its oldest commit or one soon after it; the lowest first.
     leaves: BinaryHeap<Reverse<(Csn, LeafId)>>,
-    /// Leaves with many changes, or with few entries left, to be looked at before all snapshots see their changes.
+    /// Leaves with many changes, or with few entries left, to be looked at before all snapshots see
+    /// their changes.
     asked: Vec<LeafId>,
     /// Leaves with few entries, to be joined with others, the next one first.
     sparse: VecDeque<LeafId>,

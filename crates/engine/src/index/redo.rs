@@ -68,7 +68,8 @@ impl Indexes {
         Ok(Some(Named { index, leaf, entries: slots.filter_map(named).collect() }))
     }
 
-    /// Verifies the entries that a record names, deletes and inserts them. It flushes every store; the caller fences.
+    /// Verifies the entries that a record names, deletes and inserts them. It flushes every store;
+    /// the caller fences.
     pub fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
         let Some(mut named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: deletions are not repeated.
@@ -118,7 +119,8 @@ impl Index {
         Ok(())
     }
 
-    /// Deletes and inserts `entries`, all of which leaf `leaf` has. A key that was deleted and inserted again is there in the end.
+    /// Deletes and inserts `entries`, all of which leaf `leaf` has. A key that was deleted and
+    /// inserted again is there in the end.
     fn redo_in(&self, leaf: &LockedLeaf<'_>, entries: &[NamedEntry<'_>]) -> Result<()> {
         let mut valid = leaf.valid()?;
         let mut others = 0;
@@ -135,12 +137,14 @@ impl Index {
             let found = leaf.bytes.find(valid, named.entry).or(own).or_else(other);
             let slot = found.ok_or_else(|| self.lacks(named.entry))?;
             valid |= 1 << slot;
-            // Its own was durable before its record (I3). A loser may have filled another, in the cache only.
+            // Its own was durable before its record (I3). A loser may have filled another, in the
+            // cache only.
             if own != Some(slot) {
                 others |= 1 << slot;
             }
         }
-        // It is stored even if it says so already: a killed process may have left it in the cache only.
+        // It is stored even if it says so already: a killed process may have left it in the cache
+        // only.
         leaf.bytes.set_valid(valid);
         leaf.bytes.reclaim_slots(others);
         Ok(())

@@ -1,9 +1,11 @@
-//! Leaves that take the place of others: splits, and leaves that have become too small. Joins are in `pack.rs`.
+//! Leaves that take the place of others: splits, and leaves that have become too small. Joins are
+//! in `pack.rs`.
 //!
-//! A leaf that is full is not changed: new ones get its entries, those of transactions under way included, and it retires as a
-//! whole. So its bytes stay as they are for redo records that name them, and the new leaves have all their slots. Of two leaves with
-//! one low key the later version counts; so the new one on the left makes the old one void with one store, after the
-//! one on the right is durable (I3). `docs/indexes.md` has the crash story.
+//! A leaf that is full is not changed: new ones get its entries, those of transactions under way
+//! included, and it retires as a whole. So its bytes stay as they are for redo records that name
+//! them, and the new leaves have all their slots. Of two leaves with one low key the later version
+//! counts; so the new one on the left makes the old one void with one store, after the one on the
+//! right is durable (I3). `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafBytes, LeafId, Lines, bits};
 use super::leaves::Leaves;
@@ -99,8 +101,8 @@ pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     right[..(common + 1).min(right.len())].to_vec()
 }
 
-/// Where a leaf with these entries, in order, is cut: near its middle, if possible between two keys, at least between
-/// different entries. `None` if all are the same.
+/// Where a leaf with these entries, in order, is cut: near its middle, if possible between two
+/// keys, at least between different entries. `None` if all are the same.
 fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
     let bytes: usize = entries.iter().map(|(entry, _)| entry.len()).sum();
     let mut left = 0;
@@ -139,7 +141,8 @@ impl Index {
         Ok(entries)
     }
 
-    /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one entry.
+    /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one
+    /// entry.
     pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
         let entries = self.entries_of(leaf)?;
         let low = leaf.bytes.low();
@@ -165,7 +168,8 @@ impl Index {
             (self.units(low.len(), left, entry.len()), low.to_vec()),
             (self.units(middle.len(), right, entry.len()), middle),
         ];
-        // Entries of one key may have a low key so long that a leaf of the largest size is too small by a little.
+        // Entries of one key may have a low key so long that a leaf of the largest size is too
+        // small by a little.
         if !self.fits(&leaves[0], left) || !self.fits(&leaves[1], right) {
             return Ok(None);
         }
@@ -247,14 +251,15 @@ impl Index {
         }
         spares.use_for(plan);
         self.publish_parts(&parts);
-        // Durably: the new leaf with its low key may itself be joined to another soon, and then makes it void no more.
+        // Durably: the new leaf with its low key may itself be joined to another soon, and then
+        // makes it void no more.
         retire(&old.bytes);
         self.hand_over(ground, &mut [old], &parts);
         Ok(())
     }
 
-    /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which `valid` count. Everything
-    /// but its state is flushed.
+    /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which
+    /// `valid` count. Everything but its state is flushed.
     pub(super) fn fill(
         &self,
         leaf: LeafId,
@@ -282,7 +287,8 @@ impl Index {
         Part { leaf, moved }
     }
 
-    /// Puts new leaves into use, durably: the last first, so that the first, which makes the old leaf void, is the end.
+    /// Puts new leaves into use, durably: the last first, so that the first, which makes the old
+    /// leaf void, is the end.
     pub(super) fn publish_parts(&self, parts: &[Part]) {
         let first = self.leaves().bytes(parts[0].leaf);
         // Planted: a new leaf is in use before its content is durable.

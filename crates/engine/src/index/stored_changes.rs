@@ -1,8 +1,9 @@
-//! Stored changes of commits to a leaf: its valid word has them. Older snapshots see the leaf without them, and redo may
-//! repeat them.
+//! Stored changes of commits to a leaf: its valid word has them. Older snapshots see the leaf
+//! without them, and redo may repeat them.
 //!
-//! Such a change needs no transaction any more: a CSN says who sees it. Those that no snapshot tells apart are merged once a checkpoint
-//! covers them (I8), so a leaf has no more of them than there are snapshots, but for those of the last moment.
+//! Such a change needs no transaction any more: a CSN says who sees it. Those that no snapshot
+//! tells apart are merged once a checkpoint covers them (I8), so a leaf has no more of them than
+//! there are snapshots, but for those of the last moment.
 
 use crate::shadow::reach::Reach;
 use perdura_log::Csn;

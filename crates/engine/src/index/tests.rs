@@ -1,5 +1,5 @@
-//! Hazards between two looks of a reader that takes no lock: few instructions lie between them, so hardly any thread ever comes
-//! there. These tests come there on purpose.
+//! Hazards between two looks of a reader that takes no lock: few instructions lie between them, so
+//! hardly any thread ever comes there. These tests come there on purpose.
 
 use super::leaf_shadow::View;
 use crate::{Config, Csn, Engine, IndexDefinition, Isolation, Key, LogConfig, Table};
@@ -22,8 +22,8 @@ fn insert(engine: &Engine, table: &Arc<Table>, number: u64) -> Csn {
     txn.commit().unwrap()
 }
 
-/// A commit stores the valid word after a reader has found the leaf quiet: what the reader has seen of it by then is not what its
-/// snapshot sees.
+/// A commit stores the valid word after a reader has found the leaf quiet: what the reader has seen
+/// of it by then is not what its snapshot sees.
 #[test]
 fn a_leaf_that_changes_while_it_is_read_is_read_again() {
     let (engine, table) = open();
@@ -44,8 +44,8 @@ fn a_leaf_that_changes_while_it_is_read_is_read_again() {
     assert_eq!((reads, seen.unwrap()), (2, Some(1)));
 }
 
-/// A leaf becomes vacant, and is no longer among the populated ones, after a reader has found that its snapshot may pass by all that
-/// are vacant.
+/// A leaf becomes vacant, and is no longer among the populated ones, after a reader has found that
+/// its snapshot may pass by all that are vacant.
 #[test]
 fn a_leaf_that_becomes_vacant_while_a_walk_looks_is_not_passed_by() {
     let (engine, table) = open();

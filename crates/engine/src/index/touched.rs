@@ -5,10 +5,12 @@ use super::leaf_shadow::First;
 use super::leaves::Leaves;
 use smallvec::SmallVec;
 
-/// Places that are flushed at once: the next locked instruction waits for all flushes, so once for several.
+/// Places that are flushed at once: the next locked instruction waits for all flushes, so once for
+/// several.
 const FLUSHED_AT_ONCE: usize = 16;
 
-/// DRAM of a leaf that a transaction has touched, in bytes: its shadow, the change, entries in lists.
+/// DRAM of a leaf that a transaction has touched, in bytes: its shadow, the change, entries in
+/// lists.
 const LEAF_BYTES: usize = 250;
 
 /// The leaves that a transaction has touched in one table.
@@ -16,7 +18,8 @@ const LEAF_BYTES: usize = 250;
 pub struct TouchedLeaves {
     /// In the order in which it came to them; some are named twice.
     leaves: Vec<LeafId>,
-    /// The first change of a leaf in each step, in the order of time; forgotten up to the oldest position that is left.
+    /// The first change of a leaf in each step, in the order of time; forgotten up to the oldest
+    /// position that is left.
     journal: Vec<(u64, LeafId)>,
     /// Lines written last and not flushed.
     unflushed: SmallVec<[(LeafId, Lines); FLUSHED_AT_ONCE]>,
@@ -78,7 +81,8 @@ impl TouchedLeaves {
         }
     }
 
-    /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so, the caller fences.
+    /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so,
+    /// the caller fences.
     pub fn flush_rest(&mut self, leaves: &Leaves) -> bool {
         self.flush_gathered(leaves);
         std::mem::take(&mut self.flushed)

@@ -67,7 +67,8 @@ pub struct Sought<'i> {
     place: Place<'i>,
 }
 
-/// Where the entries of a leaf end. To look at the next leaf's low key is a miss of the cache, and a search hardly ever has to.
+/// Where the entries of a leaf end. To look at the next leaf's low key is a miss of the cache, and
+/// a search hardly ever has to.
 #[derive(Clone, Copy)]
 pub(super) struct LeafEnd<'i> {
     keys: &'i LowKeys,
@@ -90,7 +91,8 @@ impl<'i> LeafEnd<'i> {
         self.next.map(|next| self.keys.key(next))
     }
 
-    /// The low key of the next leaf, unless it is known to lie above all that begins with the key by which the leaf was found.
+    /// The low key of the next leaf, unless it is known to lie above all that begins with the key
+    /// by which the leaf was found.
     #[inline]
     pub fn near(&self) -> Option<&'i [u8]> {
         if self.is_clear { None } else { self.high() }
@@ -171,13 +173,15 @@ impl Index {
         place
     }
 
-    /// Goes ahead to the leaf of `key`, which is to be changed soon, and asks for it. The caller holds a snapshot.
+    /// Goes ahead to the leaf of `key`, which is to be changed soon, and asks for it. The caller
+    /// holds a snapshot.
     #[inline]
     pub fn seek(&self, key: &[u8]) -> Sought<'_> {
         Sought { index: self, place: self.around(key) }
     }
 
-    /// Calls `body` with the place of `key` and the leaf that has it, until that holds; `None` if there is no leaf.
+    /// Calls `body` with the place of `key` and the leaf that has it, until that holds; `None` if
+    /// there is no leaf.
     pub(super) fn at_place<'i, T>(
         &'i self,
         key: &[u8],
@@ -221,7 +225,8 @@ impl Index {
         place.holds().then(|| LockedLeaf { id, shadow, bytes: self.leaves().bytes(id), end: LeafEnd::of(self, place) })
     }
 
-    /// As [`Index::lock`] for `key`, or with `for_entry` for an entry that begins with it: `sought` by the key, if that still holds.
+    /// As [`Index::lock`] for `key`, or with `for_entry` for an entry that begins with it: `sought`
+    /// by the key, if that still holds.
     pub(super) fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Option<LockedLeaf<'_>> {
         let is_there = std::ptr::eq(sought.index, self) && (!for_entry || sought.place.is_clear());
         if is_there { self.lock_at(&sought.place) } else { None }

@@ -1,13 +1,15 @@
 //! Vacant leaves: those whose entries older snapshots alone see.
 //!
-//! Beside a long snapshot a leaf cannot go as long as that one sees an entry there, even if it has none for anybody else. A
-//! walk that had to look at each such leaf would slow down with every deletion. So the index knows the leaves that are *populated*,
-//! in a tree of their own, and a walk that has left a leaf goes on at the next populated one, if its snapshot sees all commits
-//! in the vacant ones between (I8). Only walks at older snapshots go through these.
+//! Beside a long snapshot a leaf cannot go as long as that one sees an entry there, even if it has
+//! none for anybody else. A walk that had to look at each such leaf would slow down with every
+//! deletion. So the index knows the leaves that are *populated*, in a tree of their own, and a walk
+//! that has left a leaf goes on at the next populated one, if its snapshot sees all commits in the
+//! vacant ones between (I8). Only walks at older snapshots go through these.
 //!
-//! Under the lock of a leaf: it becomes vacant once all changes there are stored, nothing counts, and a checkpoint covers them, and
-//! is populated again before anybody inserts an entry. So a snapshot that sees the entry was taken later. It is populated again
-//! as well before it is joined with the next one, whose entries are nowhere for a moment. Leaves that take the place of others
+//! Under the lock of a leaf: it becomes vacant once all changes there are stored, nothing counts,
+//! and a checkpoint covers them, and is populated again before anybody inserts an entry. So a
+//! snapshot that sees the entry was taken later. It is populated again as well before it is joined
+//! with the next one, whose entries are nowhere for a moment. Leaves that take the place of others
 //! are entered while those are locked. So a walk that comes between meets a lock.
 
 use super::leaf::LeafId;
@@ -46,8 +48,8 @@ impl Index {
         self.populated.writer().remove(low);
     }
 
-    /// Has walks pass a leaf by whose changes up to `newest` are all stored and covered, and where nothing counts. The caller
-    /// has it locked.
+    /// Has walks pass a leaf by whose changes up to `newest` are all stored and covered, and where
+    /// nothing counts. The caller has it locked.
     pub(super) fn vacate(&self, leaf: LeafId, newest: Csn) {
         let known = self.leaves().leaf(leaf);
         let low = self.leaves().bytes(leaf).low();
@@ -79,7 +81,8 @@ impl Index {
         self.populated.get(self.leaves().bytes(leaf).low()) == Some(self.leaves().reference(leaf))
     }
 
-    /// Result of `look` among the populated leaves; `None` if `view` may see something in vacant ones.
+    /// Result of `look` among the populated leaves; `None` if `view` may see something in vacant
+    /// ones.
     pub(super) fn among_populated<T>(&self, view: &View<'_>, look: impl FnOnce() -> T) -> Option<T> {
         let sees_all = || self.vacated.load(Ordering::SeqCst) <= view.snapshot;
         if !sees_all() {

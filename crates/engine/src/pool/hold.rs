@@ -1,17 +1,20 @@
 //! The gate that holds a pool still while its files are copied.
 //!
-//! A *change* is a time in which a thread may store to the medium: from a statement's first write to its end, a commit,
-//! a prepare, a rollback, DDL, a round of the background thread. While the pool is held no change runs. Its files are
-//! then those of one moment, one of the images that a crash may leave (I2), in whatever order a backup copies them. A
-//! transaction between two statements is in no change, so an open transaction does not keep the pool from being held;
-//! its next write waits.
+//! A *change* is a time in which a thread may store to the medium: from a statement's first write
+//! to its end, a commit, a prepare, a rollback, DDL, a round of the background thread. While the
+//! pool is held no change runs. Its files are then those of one moment, one of the images that a
+//! crash may leave (I2), in whatever order a backup copies them. A transaction between two
+//! statements is in no change, so an open transaction does not keep the pool from being held; its
+//! next write waits.
 //!
-//! A hold has a number from the moment it is asked for, and is *waiting* until the changes that ran then have ended. Its
-//! number releases it, waiting or not, and no other hold: numbers do not come twice. At most one hold is there at a time.
+//! A hold has a number from the moment it is asked for, and is *waiting* until the changes that ran
+//! then have ended. Its number releases it, waiting or not, and no other hold: numbers do not come
+//! twice. At most one hold is there at a time.
 //!
-//! A thread that begins a change counts it, then looks whether the pool is held. The holder sets its mark, then looks
-//! at the counts. Both sides are sequentially consistent, so one of them sees the other. The counts are spread by
-//! session, so changes of different sessions share no cache line.
+//! A thread that begins a change counts it, then looks whether the pool is held. The holder sets
+//! its mark, then looks at the counts. Both sides are sequentially consistent, so one of them sees
+//! the other. The counts are spread by session, so changes of different sessions share no cache
+//! line.
 
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::sync::{Condvar, Mutex, MutexGuard, yield_now};
@@ -19,12 +22,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
-/// Stands for changes without a session, such as the background thread's; sessions are numbered from 1.
+/// Stands for changes without a session, such as the background thread's; sessions are numbered
+/// from 1.
 const NO_SESSION: u64 = 0;
 /// How often the holder looks at the counts, and a waiting session looks whether it was killed.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Number of a hold, from the moment it is asked for. Numbers of one opening of a pool begin at 1 and do not come twice.
+/// Number of a hold, from the moment it is asked for. Numbers of one opening of a pool begin at 1
+/// and do not come twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldNumber(u64);
 
@@ -68,7 +73,8 @@ struct Holds {
 
 struct Present {
     number: HoldNumber,
-    /// The counts that it waits for. One that was seen at zero has no change left from before the mark was set.
+    /// The counts that it waits for. One that was seen at zero has no change left from before the
+    /// mark was set.
     waited_for: Vec<usize>,
 }
 
@@ -102,8 +108,8 @@ impl Hold {
         &self.changes[session as usize % SHARDS].0
     }
 
-    /// Begins a change of `session`, waiting while the pool is held. Returns false, without a change, once `given_up`
-    /// returns true during the wait.
+    /// Begins a change of `session`, waiting while the pool is held. Returns false, without a
+    /// change, once `given_up` returns true during the wait.
     #[inline]
     pub(crate) fn enter(&self, session: u64, given_up: impl Fn() -> bool) -> bool {
         loop {
@@ -148,7 +154,8 @@ impl Hold {
         self.enter(NO_SESSION, || true).then(|| Change(self))
     }
 
-    /// Asks for a hold of the pool: new changes wait from now on. [`Hold::settle`] waits for the others.
+    /// Asks for a hold of the pool: new changes wait from now on. [`Hold::settle`] waits for the
+    /// others.
     pub(crate) fn begin(&self) -> Result<HoldNumber> {
         let mut holds = self.holds.lock();
         if holds.present.is_some() {
@@ -168,13 +175,14 @@ impl Hold {
         Ok(number)
     }
 
-    /// Waits until no change runs. Gives up after about `timeout`; the hold is there until its release all the same.
+    /// Waits until no change runs. Gives up after about `timeout`; the hold is there until its
+    /// release all the same.
     pub(crate) fn settle(&self, number: HoldNumber, timeout: Duration) -> Result<()> {
         let mut holds = self.holds.lock();
         let mut polls = timeout.as_millis();
         loop {
-            // A release meanwhile ends this wait as well, even if somebody else waits to hold the pool since.
-            // Planted: the hold of another is taken for the own one.
+            // A release meanwhile ends this wait as well, even if somebody else waits to hold the
+            // pool since. Planted: the hold of another is taken for the own one.
             let is_own = |present: &&mut Present| present.number == number || perdura_pmem::planted(273);
             let Some(present) = holds.present.as_mut().filter(is_own) else {
                 let what = "the hold was released while it waited for running statements; the pool is not held";
@@ -198,7 +206,8 @@ impl Hold {
         (0..SHARDS).filter(|count| !self.changes[*count].is_zero()).collect()
     }
 
-    /// Releases the hold of this number, so that changes go on. Returns whether it was there, waiting or not.
+    /// Releases the hold of this number, so that changes go on. Returns whether it was there,
+    /// waiting or not.
     pub(crate) fn release(&self, number: HoldNumber) -> bool {
         let holds = self.holds.lock();
         // Planted: a release ends whatever hold there is.

@@ -1,15 +1,17 @@
 //! The lock table: locks of rows and of whole tables, in DRAM.
 //!
-//! Most exclusive locks are not here but in place, in the shadows of pages. Here are shared locks, and each row that
-//! somebody waits for: a transaction that meets a lock in place puts it here in its holder's name, then waits. While a
-//! row is here nobody locks it in place. Tables are here only while somebody locks them as a whole
-//! (`txn/table_lock.rs`): then all who write them are here as well.
+//! Most exclusive locks are not here but in place, in the shadows of pages. Here are shared locks,
+//! and each row that somebody waits for: a transaction that meets a lock in place puts it here in
+//! its holder's name, then waits. While a row is here nobody locks it in place. Tables are here
+//! only while somebody locks them as a whole (`txn/table_lock.rs`): then all who write them are
+//! here as well.
 //!
-//! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an owner that raises
-//! its shared lock to exclusive goes first. When a wait begins, the new waiter searches the waits-for graph; if its
-//! wait closes a cycle, it is the victim. Before that, the lock table reports each blocker to the server, which may
-//! make the blocker give way instead: parallel replication must commit in the primary's order. Lock order: the page of a row, `waiting`, a
-//! shard, `owners`, then the state or client of an owner.
+//! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an
+//! owner that raises its shared lock to exclusive goes first. When a wait begins, the new waiter
+//! searches the waits-for graph; if its wait closes a cycle, it is the victim. Before that, the
+//! lock table reports each blocker to the server, which may make the blocker give way instead:
+//! parallel replication must commit in the primary's order. Lock order: the page of a row,
+//! `waiting`, a shard, `owners`, then the state or client of an owner.
 
 mod list;
 
@@ -36,7 +38,8 @@ const COUNTS: usize = 4096;
 pub enum LockMode {
     /// Other transactions may hold it shared as well.
     Shared,
-    /// Of a table: its holder writes rows, each under a lock of its own. Other transactions may do so as well.
+    /// Of a table: its holder writes rows, each under a lock of its own. Other transactions may do
+    /// so as well.
     Intention,
     /// No other transaction may hold it.
     Exclusive,
@@ -99,7 +102,8 @@ impl Lock {
     }
 
     fn grant(&mut self, owner: u64, mode: LockMode) {
-        // The two modes that are not exclusive shut each other out, so who has both has the lock alone.
+        // The two modes that are not exclusive shut each other out, so who has both has the lock
+        // alone.
         self.mode = if self.holders.is_empty() || mode == self.mode { mode } else { LockMode::Exclusive };
         if !self.holders.contains(&owner) {
             self.holders.push(owner);
@@ -110,8 +114,8 @@ impl Lock {
         self.holders.is_empty() && self.queue.is_empty()
     }
 
-    /// Whether a request that is not granted now will be as soon as the row has been moved. A request in the queue before it
-    /// counts as granted, unless both are for a shared lock.
+    /// Whether a request that is not granted now will be as soon as the row has been moved. A
+    /// request in the queue before it counts as granted, unless both are for a shared lock.
     fn waits_for_move_only(&self, mode: LockMode) -> bool {
         let is_shared = |waiter: &Waiter| mode == LockMode::Shared && waiter.mode == LockMode::Shared;
         self.moves && self.queue.iter().all(is_shared)
@@ -123,9 +127,10 @@ impl Lock {
         self.moves &= !self.holders.is_empty();
     }
 
-    /// The owners that `waiter` waits for: the holders and those before it in the queue. None if it is not in the
-    /// queue. The server has to know of those before it, who hold the lock next. A search for cycles would find as many among the
-    /// holders alone: whoever is before a waiter waits for holders of the same lock, and for nothing else.
+    /// The owners that `waiter` waits for: the holders and those before it in the queue. None if it
+    /// is not in the queue. The server has to know of those before it, who hold the lock next. A
+    /// search for cycles would find as many among the holders alone: whoever is before a waiter
+    /// waits for holders of the same lock, and for nothing else.
     fn blockers(&self, waiter: u64) -> Vec<u64> {
         let Some(place) = self.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
         // Planted: those before a waiter in the queue are not in its way.
@@ -171,7 +176,8 @@ pub struct Deadlocked {
 pub struct Deadlock {
     /// Time at which it was found.
     pub found: Duration,
-    /// The transactions in the cycle, the victim first. Each waited for the next, the last for the first.
+    /// The transactions in the cycle, the victim first. Each waited for the next, the last for the
+    /// first.
     pub circle: Vec<Deadlocked>,
 }
 
@@ -239,8 +245,8 @@ impl LockTable {
         &self.counts[LockTable::hash(key) / SHARDS % COUNTS]
     }
 
-    /// Whether the row may be in the table; if not, it may be locked in place. The caller has the page of the row locked,
-    /// as everybody has who puts a row here.
+    /// Whether the row may be in the table; if not, it may be locked in place. The caller has the
+    /// page of the row locked, as everybody has who puts a row here.
     #[inline]
     pub fn may_have(&self, key: LockKey) -> bool {
         self.count(key).load(Ordering::Acquire) > 0
@@ -262,9 +268,9 @@ impl LockTable {
         }
     }
 
-    /// Enters `writer`, which has written rows of the table `key` or locked them in place, as one who holds the table for
-    /// that. The caller has the page of such a row locked, so either the writer has released its locks, or it will release
-    /// this one with them.
+    /// Enters `writer`, which has written rows of the table `key` or locked them in place, as one
+    /// who holds the table for that. The caller has the page of such a row locked, so either the
+    /// writer has released its locks, or it will release this one with them.
     pub fn enter_writer(&self, key: LockKey, writer: &Writer) {
         let mut shard = self.shard(key).lock();
         let lock = self.lock_of(&mut shard, key);
@@ -277,9 +283,10 @@ impl LockTable {
         self.forget_idle(&mut shard, key);
     }
 
-    /// Locks a row or table for `owner`, waiting up to `timeout`. With `None` it does not wait but refuses with WouldWait. A
-    /// row that is only being moved counts as free: whoever waits for nothing else waits up to [`MOVE_WAIT`] at least.
-    /// `holder` has locked the row in place. `page` keeps the page of the row locked until the request is in the table.
+    /// Locks a row or table for `owner`, waiting up to `timeout`. With `None` it does not wait but
+    /// refuses with WouldWait. A row that is only being moved counts as free: whoever waits for
+    /// nothing else waits up to [`MOVE_WAIT`] at least. `holder` has locked the row in place.
+    /// `page` keeps the page of the row locked until the request is in the table.
     pub fn lock<G>(
         &self,
         owner: &Arc<Owner>,
@@ -294,8 +301,8 @@ impl LockTable {
         let (held, timeout, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = self.lock_of(&mut shard, key);
-            // The holder takes its list of such locks before it releases them, and needs this shard for that: so either it
-            // has released the row already, or it will.
+            // The holder takes its list of such locks before it releases them, and needs this shard
+            // for that: so either it has released the row already, or it will.
             let is_new = |holder: &&Writer| !lock.holders.contains(&holder.owner()) && holder.table_lock(key);
             if let Some(holder) = early.unwrap_or_else(|| holder.filter(is_new)) {
                 lock.grant(holder.owner(), LockMode::Exclusive);
@@ -345,8 +352,9 @@ impl LockTable {
         }
     }
 
-    /// Reports each blocker of the new waiter to the server. Returns those that the server makes give way. The caller
-    /// has the shard locked, so no blocker can release the row, and so none can end its transaction meanwhile.
+    /// Reports each blocker of the new waiter to the server. Returns those that the server makes
+    /// give way. The caller has the shard locked, so no blocker can release the row, and so none
+    /// can end its transaction meanwhile.
     fn report_conflicts(&self, waiter: &Owner, lock: &Lock) -> FxHashSet<u64> {
         let Some(client) = waiter.own_client() else { return FxHashSet::default() };
         let gives_way = |blocker: &u64| {
@@ -374,7 +382,8 @@ impl LockTable {
         }
     }
 
-    /// Ends a wait and takes the owner out of the queue. Returns whether the lock was granted after all.
+    /// Ends a wait and takes the owner out of the queue. Returns whether the lock was granted after
+    /// all.
     fn leave_queue(&self, owner: &Owner, key: LockKey) -> bool {
         let mut shard = self.shard(key).lock();
         let ended = std::mem::replace(&mut *owner.wait.lock(), Wait::Idle);
@@ -389,7 +398,8 @@ impl LockTable {
         false
     }
 
-    /// Registers that `owner` waits for `key`. Returns whether that closes a cycle that avoids the owners in `seen`.
+    /// Registers that `owner` waits for `key`. Returns whether that closes a cycle that avoids the
+    /// owners in `seen`.
     fn closes_cycle(&self, owner: &Owner, key: LockKey, mut seen: FxHashSet<u64>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.insert(owner.id, key);
@@ -486,7 +496,8 @@ impl LockTable {
     }
 }
 
-/// Shrinks a shard that has become nearly empty, so that a large transaction leaves no memory behind.
+/// Shrinks a shard that has become nearly empty, so that a large transaction leaves no memory
+/// behind.
 fn give_back_memory(shard: &mut Shard) {
     const KEPT: usize = 32;
     if shard.capacity() > KEPT && shard.len() * 8 < shard.capacity() {
@@ -517,7 +528,8 @@ mod tests {
             Moved { locks: LockTable::new(|| Duration::ZERO), mover: Writer::mover(1), owners }
         }
 
-        /// Session `owner` finds the row locked in place and waits. Others do not find it there once the move is committed.
+        /// Session `owner` finds the row locked in place and waits. Others do not find it there
+        /// once the move is committed.
         fn meet(&self, owner: usize, mode: LockMode) -> Result<LockOutcome, LockRefused> {
             self.locks.lock(&self.owners[owner - 1], KEY, mode, Some(SHORT), Some(&self.mover), ())
         }
@@ -558,7 +570,8 @@ mod tests {
         }
     }
 
-    /// Hazard: whoever would not wait waits for those who wait for a move, or is refused a lock that it could share with them.
+    /// Hazard: whoever would not wait waits for those who wait for a move, or is refused a lock
+    /// that it could share with them.
     #[test]
     fn behind_others_only_a_shared_lock_counts_as_free() {
         for seed in 0..20 {

@@ -1,8 +1,9 @@
-//! An owner of row locks: a session as the lock table and the status report know it. An owner says what it waits for,
-//! how to interrupt it, and who the client behind it is.
+//! An owner of row locks: a session as the lock table and the status report know it. An owner says
+//! what it waits for, how to interrupt it, and who the client behind it is.
 //!
-//! The client of a session may end while others look at it. They reach it only under the owner's mutex, which the end
-//! of the session takes as well ([`Owner::set_client`]). Lock order: a shard of the lock table, then an owner's client.
+//! The client of a session may end while others look at it. They reach it only under the owner's
+//! mutex, which the end of the session takes as well ([`Owner::set_client`]). Lock order: a shard
+//! of the lock table, then an owner's client.
 
 use super::snapshot_list::{Live, SlotId, SnapshotList};
 use crate::config::Clock;
@@ -19,20 +20,22 @@ pub struct Description {
     pub connection: u64,
     /// User of the connection.
     pub user: String,
-    /// The statement that the connection executes, cut to a reasonable length; empty if it executes none, or if the
-    /// server cannot tell now.
+    /// The statement that the connection executes, cut to a reasonable length; empty if it executes
+    /// none, or if the server cannot tell now.
     pub statement: String,
 }
 
 /// The server's side of a session.
 ///
-/// The engine calls it under locks of the lock table: no method may call the engine, or wait for somebody who does.
+/// The engine calls it under locks of the lock table: no method may call the engine, or wait for
+/// somebody who does.
 pub trait Client: Send + Sync {
     /// The word by which [`Client::conflict`] of another session is told of this one.
     fn context(&self) -> usize;
 
-    /// Tells that this session begins to wait for a row that the session `holder` has locked, or will lock before it.
-    /// The holder cannot end its transaction while this runs. Returns whether the server makes the holder give way.
+    /// Tells that this session begins to wait for a row that the session `holder` has locked, or
+    /// will lock before it. The holder cannot end its transaction while this runs. Returns whether
+    /// the server makes the holder give way.
     fn conflict(&self, holder: usize) -> bool;
 
     /// Says whose session it is and what it executes. Any thread may call it.
@@ -109,7 +112,8 @@ impl Owner {
         }
     }
 
-    /// Interrupts the wait that the owner is in. Until [`Owner::revive`] its further waits end at once.
+    /// Interrupts the wait that the owner is in. Until [`Owner::revive`] its further waits end at
+    /// once.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         let mut wait = self.wait.lock();
@@ -139,7 +143,8 @@ impl Owner {
         self.client.lock().as_deref().map(body)
     }
 
-    /// The client. Only the session's own thread may call this, so that the client cannot end under it.
+    /// The client. Only the session's own thread may call this, so that the client cannot end under
+    /// it.
     pub(crate) fn own_client(&self) -> Option<Arc<dyn Client>> {
         self.client.lock().clone()
     }

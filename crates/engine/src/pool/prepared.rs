@@ -1,7 +1,7 @@
 //! Prepared transactions without a session: recovery found them, or their session ended.
 //!
-//! Each keeps what it takes to decide it by name: write set, locks and log handle. Dropping the list decides
-//! nothing; the next start finds them in the log again.
+//! Each keeps what it takes to decide it by name: write set, locks and log handle. Dropping the
+//! list decides nothing; the next start finds them in the log again.
 
 use super::owner::{LockKey, Owner};
 use crate::changes::write_set::WriteSet;

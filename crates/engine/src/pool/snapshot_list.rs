@@ -1,10 +1,11 @@
 //! The live snapshots of a pool, which tell purge what nobody can reach any more (I8).
 //!
-//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces the CSN up to which
-//! it wants to go, then looks at the slots. A session stores its CSN, then looks at what is announced. Both sides
-//! are sequentially consistent, so one of them sees the other: either purge sees a snapshot below what it announced, or
-//! the session takes its snapshot again. So once purge has looked, no snapshot comes below what it announced, not even
-//! between two others.
+//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces
+//! the CSN up to which it wants to go, then looks at the slots. A session stores its CSN, then
+//! looks at what is announced. Both sides are sequentially consistent, so one of them sees the
+//! other: either purge sees a snapshot below what it announced, or the session takes its snapshot
+//! again. So once purge has looked, no snapshot comes below what it announced, not even between two
+//! others.
 
 use crate::shadow::reach::Reach;
 use perdura_pmem::sync::Mutex;
@@ -65,8 +66,8 @@ impl SnapshotList {
         self.unowned.lock().push(slot.0);
     }
 
-    /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as long as purge has
-    /// announced more than the answer. `now` is the time for reports.
+    /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as
+    /// long as purge has announced more than the answer. `now` is the time for reports.
     pub fn open(&self, slot: SlotId, now: Duration, visible: impl Fn() -> u64) -> u64 {
         let slot = &self.slots[slot.0];
         slot.taken.store(now.as_millis() as u64, Ordering::Relaxed);
@@ -86,8 +87,9 @@ impl SnapshotList {
         self.slots[slot.0].csn.store(NONE, Ordering::Release);
     }
 
-    /// How far purge may go in this round, if `covered`, at most visible_csn, is the last checkpoint. One thread at a
-    /// time may call this. Its limit never falls: a slot below it belongs to a snapshot that is about to be taken again.
+    /// How far purge may go in this round, if `covered`, at most visible_csn, is the last
+    /// checkpoint. One thread at a time may call this. Its limit never falls: a slot below it
+    /// belongs to a snapshot that is about to be taken again.
     pub fn reach(&self, covered: u64) -> Reach {
         self.announced.fetch_max(covered, Ordering::SeqCst);
         // Planted: purge ignores live snapshots.

@@ -1,13 +1,15 @@
 //! The register of a pool's tables: what the catalog says of each, and which of them are open.
 //!
-//! A table is opened at its first use, under a lock of its own: two sessions open it once, and others are not held up. One
-//! that cannot be opened fails the use that needed it, and is tried again at the next. A table that nobody uses is closed
-//! when too many files are mapped, the longest idle first, or when it has been idle for long.
+//! A table is opened at its first use, under a lock of its own: two sessions open it once, and
+//! others are not held up. One that cannot be opened fails the use that needed it, and is tried
+//! again at the next. A table that nobody uses is closed when too many files are mapped, the
+//! longest idle first, or when it has been idle for long.
 //!
-//! In use is a table to which anybody but the register holds an `Arc`: a cursor, a scan, a write set. New ones are handed
-//! out under the table's lock only, so a table whose register holds the only one, under that lock, is nobody's. It is then
-//! closed only if that loses nothing ([`Table::is_at_rest`]); its figures stay here. Lock order: closing; a table's lock;
-//! the maps of all tables, or the list of the open ones.
+//! In use is a table to which anybody but the register holds an `Arc`: a cursor, a scan, a write
+//! set. New ones are handed out under the table's lock only, so a table whose register holds the
+//! only one, under that lock, is nobody's. It is then closed only if that loses nothing
+//! ([`Table::is_at_rest`]); its figures stay here. Lock order: closing; a table's lock; the maps of
+//! all tables, or the list of the open ones.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
@@ -81,7 +83,8 @@ pub(crate) struct Forgotten {
 }
 
 impl Registered {
-    /// A table that the catalog names as `name`, closed. The directory has `files` data files of it, of `bytes` in all.
+    /// A table that the catalog names as `name`, closed. The directory has `files` data files of
+    /// it, of `bytes` in all.
     pub fn found(id: u32, row: Rid, definition: Definition, name: &str, files: usize, bytes: u64) -> Registered {
         let state = State { files, data_bytes: bytes, ..State::closed(name) };
         Registered::new(id, row, definition, Arc::default(), state)
@@ -119,7 +122,8 @@ impl Registered {
         self.state.lock().table.clone()
     }
 
-    /// The space of the table, as far as it is known. This counts as no use, so it keeps no idle table open.
+    /// The space of the table, as far as it is known. This counts as no use, so it keeps no idle
+    /// table open.
     fn measure(&self) -> TableSpace {
         let state = self.state.lock();
         if let Some(open) = &state.table {
@@ -178,7 +182,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The register of a pool that closes idle tables once more than `open_files_max` files are mapped.
+    /// The register of a pool that closes idle tables once more than `open_files_max` files are
+    /// mapped.
     pub fn new(context: Arc<TableContext>, open_files_max: u32) -> Tables {
         Tables {
             context,
@@ -217,7 +222,8 @@ impl Tables {
         self.each(&mut |table| visit(table.measure()));
     }
 
-    /// Gives `visit` each table, in the order of their names, until it returns false. Nothing is locked meanwhile.
+    /// Gives `visit` each table, in the order of their names, until it returns false. Nothing is
+    /// locked meanwhile.
     pub fn each(&self, visit: &mut dyn FnMut(&Registered) -> bool) {
         let mut batch = self.after(None);
         while let Some((last, _)) = batch.last().cloned() {
@@ -290,7 +296,8 @@ impl Tables {
         register.by_name.insert(to, table.clone());
     }
 
-    /// Puts an open table in the place of `table`, of which it is the altered one, after the commit that alters it.
+    /// Puts an open table in the place of `table`, of which it is the altered one, after the commit
+    /// that alters it.
     pub fn alter(&self, table: &Registered, altered: &Arc<Table>) {
         let mut state = table.state.lock();
         *table.definition.write() = altered.whole_definition().clone();
@@ -299,8 +306,8 @@ impl Tables {
         }
     }
 
-    /// Forgets a table after the commit that drops it, or after another has taken its name. From now on it takes no more
-    /// writes, and nobody opens it; the caller removes its files.
+    /// Forgets a table after the commit that drops it, or after another has taken its name. From
+    /// now on it takes no more writes, and nobody opens it; the caller removes its files.
     pub fn forget(&self, table: &Arc<Registered>) -> Forgotten {
         let mut state = table.state.lock();
         {
@@ -322,8 +329,8 @@ impl Tables {
     /// Opens a table, unless it is open.
     ///
     /// # Errors
-    /// NotFound if it was dropped meanwhile; Damaged, NotSupported or Medium if its files cannot be opened. The next use
-    /// tries again.
+    /// NotFound if it was dropped meanwhile; Damaged, NotSupported or Medium if its files cannot be
+    /// opened. The next use tries again.
     pub fn open(&self, table: &Arc<Registered>) -> Result<Arc<Table>> {
         let (opened, is_new) = self.open_and(table, |state, opened| {
             if !std::mem::replace(&mut state.settled, true) && state.files > opened.chain().file_count() {
@@ -337,21 +344,22 @@ impl Tables {
         Ok(opened)
     }
 
-    /// Counts a table opened. Now and then it closes idle ones: many may be opened while a backup holds the background
-    /// thread, and the bound must not depend on it.
+    /// Counts a table opened. Now and then it closes idle ones: many may be opened while a backup
+    /// holds the background thread, and the bound must not depend on it.
     fn note_opened(&self) {
         if self.opened.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.slack()) {
             self.close_longest_idle();
         }
     }
 
-    /// Has the files behind a table's chain removed: a growth that was cut off left them. If the directory cannot be read
-    /// they stay, and are replaced when their names are needed.
+    /// Has the files behind a table's chain removed: a growth that was cut off left them. If the
+    /// directory cannot be read they stay, and are replaced when their names are needed.
     fn remove_behind(&self, table: &Table) {
         for (name, _) in self.context.medium.list().unwrap_or_default() {
             let is_behind = |(id, sequence)| id == table.id() && sequence as usize >= table.chain().file_count();
             if parse_data_file_name(&name).is_some_and(is_behind) {
-                // Whoever opens a table may do so while the pool is held, so the background thread removes them.
+                // Whoever opens a table may do so while the pool is held, so the background thread
+                // removes them.
                 self.context.services.remove_later(name);
             }
         }
@@ -362,8 +370,8 @@ impl Tables {
         self.open_and(table, |_, _| ()).map(|(table, _)| table)
     }
 
-    /// Counts the rows of the tables that recovery has opened, after redo, and after it has removed the files behind
-    /// their chains.
+    /// Counts the rows of the tables that recovery has opened, after redo, and after it has removed
+    /// the files behind their chains.
     pub fn end_redo(&self) {
         for table in self.opened() {
             let mut state = table.state.lock();
@@ -374,7 +382,8 @@ impl Tables {
         }
     }
 
-    /// Opens a table unless it is open, and calls `begin` once it was opened. Returns whether it was.
+    /// Opens a table unless it is open, and calls `begin` once it was opened. Returns whether it
+    /// was.
     fn open_and(&self, table: &Arc<Registered>, begin: impl FnOnce(&mut State, &Table)) -> Result<(Arc<Table>, bool)> {
         let mut state = table.state.lock();
         if state.forgotten {
@@ -420,8 +429,9 @@ impl Tables {
         sizes
     }
 
-    /// A round of the background thread: counts how long tables have been idle, and closes those idle for long and, if
-    /// too many files are mapped, the longest idle. Returns the number of tables closed.
+    /// A round of the background thread: counts how long tables have been idle, and closes those
+    /// idle for long and, if too many files are mapped, the longest idle. Returns the number of
+    /// tables closed.
     pub fn close_idle(&self) -> usize {
         let mut closed = 0;
         {
@@ -443,8 +453,9 @@ impl Tables {
         closed + self.close_longest_idle()
     }
 
-    /// Closes tables that nobody uses, the longest idle first, if more files are mapped than the pool may have. Goes a
-    /// little below the limit, so that it is not called for each table opened. Returns the number of tables closed.
+    /// Closes tables that nobody uses, the longest idle first, if more files are mapped than the
+    /// pool may have. Goes a little below the limit, so that it is not called for each table
+    /// opened. Returns the number of tables closed.
     pub fn close_longest_idle(&self) -> usize {
         let _one = self.closing.lock();
         let mut files = 0;
@@ -475,7 +486,8 @@ impl Tables {
         closed
     }
 
-    /// Closes a table, whose locked state is `state`, if nobody uses it and nothing is lost. Returns whether it did.
+    /// Closes a table, whose locked state is `state`, if nobody uses it and nothing is lost.
+    /// Returns whether it did.
     fn close(&self, table: &Registered, state: &mut State) -> bool {
         let Some(open) = state.table.as_mut().and_then(Arc::get_mut) else { return false };
         if !open.is_alone() || !open.is_at_rest() {

@@ -1,9 +1,11 @@
 //! Adding and dropping indexes of a table, without another table.
 //!
-//! New indexes are built from the rows that are committed, beside the table (`index/build.rs`). Then one commit on the catalog
-//! puts all changes into force. A table with the new list of indexes, over the same files, takes the old one's place in the register. The
-//! leaves of dropped indexes retire. An index has a number of its own in its table, by which leaves and log know it, and which no
-//! other gets: so a leaf whose number the catalog does not have is one that a crash left, and opening retires it.
+//! New indexes are built from the rows that are committed, beside the table (`index/build.rs`).
+//! Then one commit on the catalog puts all changes into force. A table with the new list of
+//! indexes, over the same files, takes the old one's place in the register. The leaves of dropped
+//! indexes retire. An index has a number of its own in its table, by which leaves and log know it,
+//! and which no other gets: so a leaf whose number the catalog does not have is one that a crash
+//! left, and opening retires it.
 
 use super::catalog::Entry;
 use super::ddl::{check_indexes, check_undecided, ddl};
@@ -48,8 +50,8 @@ pub trait BuildClient {
     fn key(&mut self, position: usize) -> Result<Key<'_>>;
 }
 
-/// An alteration of a table's indexes under way. Dropping it leaves the table as it was. It stays with the thread that began it, whose
-/// fence at the commit covers the leaves.
+/// An alteration of a table's indexes under way. Dropping it leaves the table as it was. It stays
+/// with the thread that began it, whose fence at the commit covers the leaves.
 pub struct IndexAlteration {
     /// Not to be sent to another thread.
     _thread: PhantomData<*const ()>,
@@ -93,11 +95,13 @@ impl IndexAlteration {
         Ok(IndexAlteration { _thread, pool, table, registered, definition, list, builds, duplicate })
     }
 
-    /// Builds the new indexes from the rows that are committed. It sorts entries in DRAM, as many bytes at a time as the write set
-    /// of a transaction may take; others go to the medium and are merged.
+    /// Builds the new indexes from the rows that are committed. It sorts entries in DRAM, as many
+    /// bytes at a time as the write set of a transaction may take; others go to the medium and are
+    /// merged.
     ///
     /// # Errors
-    /// DuplicateKey ([`IndexAlteration::duplicate`]); Killed if the client ends it; DeviceFull; TableFull; Damaged; what the client returns.
+    /// DuplicateKey ([`IndexAlteration::duplicate`]); Killed if the client ends it; DeviceFull;
+    /// TableFull; Damaged; what the client returns.
     pub fn build(&mut self, client: &mut dyn BuildClient) -> Result<()> {
         if self.builds.is_empty() {
             return Ok(());
@@ -139,11 +143,13 @@ impl IndexAlteration {
         self.duplicate
     }
 
-    /// Puts the alteration into force, durably, with `definition` as the creator's bytes. Returns the altered table; the `Arc`s of the old
-    /// one are of no use any more. If there are new indexes, snapshots from before cannot read the table.
+    /// Puts the alteration into force, durably, with `definition` as the creator's bytes. Returns
+    /// the altered table; the `Arc`s of the old one are of no use any more. If there are new
+    /// indexes, snapshots from before cannot read the table.
     ///
     /// # Errors
-    /// NotFound if the table was dropped meanwhile; LockWaitTimeout as for [`crate::Engine::alter_indexes`]; DeviceFull; ReadOnlyPool.
+    /// NotFound if the table was dropped meanwhile; LockWaitTimeout as for
+    /// [`crate::Engine::alter_indexes`]; DeviceFull; ReadOnlyPool.
     pub fn commit(mut self, definition: &[u8]) -> Result<Arc<Table>> {
         let pool = self.pool.clone();
         self.definition.bytes = definition.into();
@@ -193,7 +199,8 @@ impl Drop for IndexAlteration {
     }
 }
 
-/// Has `body` write leaves, as a change of the pool that pauses after each leaf if somebody wants to hold the pool.
+/// Has `body` write leaves, as a change of the pool that pauses after each leaf if somebody wants
+/// to hold the pool.
 fn gated<T>(
     pool: &Pool,
     table: &Table,

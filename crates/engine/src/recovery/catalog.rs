@@ -1,8 +1,9 @@
 //! The catalog: table 1, an ordinary table whose rows are the definitions of all others.
 //!
-//! Rows: tag 0, next table id u32; tag 1, table id u32, name length u16, name, definition; tag 2, a table with indexes:
-//! as tag 1, with the number of indexes and three bytes for each before the definition; or tag 3, a table whose indexes were
-//! altered: as tag 2, with the next number of an index after their count, and five bytes for each.
+//! Rows: tag 0, next table id u32; tag 1, table id u32, name length u16, name, definition; tag 2, a
+//! table with indexes: as tag 1, with the number of indexes and three bytes for each before the
+//! definition; or tag 3, a table whose indexes were altered: as tag 2, with the next number of an
+//! index after their count, and five bytes for each.
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
@@ -117,8 +118,9 @@ fn decode_index(bytes: &[u8]) -> Option<IndexDefinition> {
     is_sound.then_some(IndexDefinition { unique: bytes[0] == 1, key_bytes })
 }
 
-/// Reads the catalog before there is a pool to run a transaction: each entry with the RID of its row. `redone` overlays
-/// the directory with the words, by row, that a redo still to come will store.
+/// Reads the catalog before there is a pool to run a transaction: each entry with the RID of its
+/// row. `redone` overlays the directory with the words, by row, that a redo still to come will
+/// store.
 pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<(Rid, Entry)>> {
     let mut entries = Vec::new();
     for page in 0..catalog.directory().page_count() {

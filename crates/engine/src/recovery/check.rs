@@ -1,7 +1,8 @@
 //! The offline check: it verifies and describes a pool without changing a byte of it.
 //!
-//! The log of a pool that was not closed holds commits that redo has yet to publish. The check verifies both what the
-//! directory names and what those records name: together they are what the next recovery will build (I6).
+//! The log of a pool that was not closed holds commits that redo has yet to publish. The check
+//! verifies both what the directory names and what those records name: together they are what the
+//! next recovery will build (I6).
 
 use super::catalog::{self, Entry};
 use super::redo;
@@ -34,8 +35,8 @@ pub struct TableReport {
     pub files: u64,
     /// Size of the data files, in bytes.
     pub bytes: u64,
-    /// Number of segments that are free, hold cells, belong to the directory, hold extents, hold leaves of indexes. A damaged
-    /// descriptor counts as free.
+    /// Number of segments that are free, hold cells, belong to the directory, hold extents, hold
+    /// leaves of indexes. A damaged descriptor counts as free.
     pub segments: [u64; 5],
     /// Total length of the rows, in bytes, without headers.
     pub row_bytes: u64,
@@ -56,11 +57,12 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-/// Verifies the pool on `medium`. It calls `progress` with the name of a table and the percentage of it that is done.
+/// Verifies the pool on `medium`. It calls `progress` with the name of a table and the percentage
+/// of it that is done.
 ///
 /// # Errors
-/// Only what keeps the check from going on: no pool, another format, a lost superblock, a damaged log or catalog.
-/// Everything else is a problem in the report.
+/// Only what keeps the check from going on: no pool, another format, a lost superblock, a damaged
+/// log or catalog. Everything else is a problem in the report.
 pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Result<Report> {
     let files = medium.list()?;
     if files.iter().all(|(name, _)| name != SUPERBLOCK) {
@@ -227,7 +229,8 @@ fn check_table(
     report.tables.push(found);
 }
 
-/// Verifies the indexes of a table. Those that redo is going to change are not compared with the rows.
+/// Verifies the indexes of a table. Those that redo is going to change are not compared with the
+/// rows.
 fn check_indexes(table: &Table, found: &TableReport, is_open: bool, report: &mut Report) {
     let is_row = |row: u64| {
         let word = table.directory().place(row).map(|_| table.directory().raw_word(row));

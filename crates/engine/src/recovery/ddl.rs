@@ -1,7 +1,8 @@
 //! DDL: ordinary transactions on the catalog, hence atomic.
 //!
-//! A new table's first file is synced before the commit that names the table (I3). A dropped table's files are removed
-//! after the commit that forgets it. Table ids are never given twice: the same transaction updates a counter row (I8).
+//! A new table's first file is synced before the commit that names the table (I3). A dropped
+//! table's files are removed after the commit that forgets it. Table ids are never given twice: the
+//! same transaction updates a counter row (I8).
 
 use super::catalog::{Entry, INDEXES_MAX, NAME_BYTES_MAX};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +16,8 @@ use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
 use std::sync::Arc;
 
-/// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when dropped.
+/// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when
+/// dropped.
 pub(super) fn ddl<T>(pool: &Arc<Pool>, change: impl FnOnce(&mut Session, &Arc<Table>) -> Result<T>) -> Result<T> {
     let _one = pool.ddl.lock();
     pool.check_writable()?;
@@ -24,8 +26,8 @@ pub(super) fn ddl<T>(pool: &Arc<Pool>, change: impl FnOnce(&mut Session, &Arc<Ta
     change(&mut session, &pool.catalog)
 }
 
-/// Gives out the next table id: the transaction updates the counter row, or inserts it. The caller notes its RID with
-/// [`note_counter`] once the transaction has committed.
+/// Gives out the next table id: the transaction updates the counter row, or inserts it. The caller
+/// notes its RID with [`note_counter`] once the transaction has committed.
 fn next_table_id(pool: &Pool, session: &mut Session, catalog: &Arc<Table>) -> Result<(u32, Rid)> {
     let row = *pool.tables.next_id_row.lock();
     let counter = row.map(|rid| read_counter(session, catalog, rid).map(|id| (rid, id))).transpose()?;
@@ -94,8 +96,8 @@ pub(super) fn check_undecided(pool: &Pool, table: &Registered) -> Result<()> {
     Err(Error::new(ErrorKind::LockWaitTimeout, format!("table {} {what}", table.name())))
 }
 
-/// Commits the removal of a table from the catalog, then removes its files. The table need not be open, so one that cannot
-/// be opened is dropped as well.
+/// Commits the removal of a table from the catalog, then removes its files. The table need not be
+/// open, so one that cannot be opened is dropped as well.
 pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     let dropped = ddl(pool, |session, catalog| {
         let table = pool.tables.find(name)?;
@@ -115,7 +117,8 @@ pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renames a table. If the server `rebuilt` it under the old name, the table refuses snapshots older than the rename.
+/// Renames a table. If the server `rebuilt` it under the old name, the table refuses snapshots
+/// older than the rename.
 pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
     check_name(to)?;
     ddl(pool, |session, catalog| {
@@ -167,7 +170,8 @@ pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
     Ok(new)
 }
 
-/// Removes the files of a table that the catalog no longer names. After a crash the next start removes the rest.
+/// Removes the files of a table that the catalog no longer names. After a crash the next start
+/// removes the rest.
 fn remove_forgotten(pool: &Pool, table: &Forgotten) {
     match &table.open {
         Some(open) => remove_files(pool, open),

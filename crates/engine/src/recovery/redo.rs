@@ -1,7 +1,7 @@
 //! Redo, and the verification of what redo records name (I6).
 //!
-//! Redo is idempotent: it stores a directory word or page state again, after it has verified the checksum of what that
-//! names.
+//! Redo is idempotent: it stores a directory word or page state again, after it has verified the
+//! checksum of what that names.
 
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
@@ -10,7 +10,8 @@ use crate::index::redo::LeafRecord;
 use crate::table::Table;
 use perdura_log::Recovery;
 
-/// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store; the caller fences.
+/// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store;
+/// the caller fences.
 pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
     for committed in &recovery.committed {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
@@ -80,7 +81,8 @@ fn redo_word(table: &Table, row: u64, word: Word) {
     if perdura_pmem::planted(39) && table.directory().raw_word(row) == word {
         return;
     }
-    // The word is stored even if it is there already: a killed process may have left it in the cache only.
+    // The word is stored even if it is there already: a killed process may have left it in the
+    // cache only.
     table.directory().store(row, word);
     table.directory().flush(row);
 }
@@ -111,9 +113,9 @@ pub fn leaf_record(record: &Record) -> Result<LeafRecord> {
     }
 }
 
-/// The words that rows of page `page` get when they are deleted. A record that counts comes after all that changed the
-/// rows before, and nobody changes a deleted row before the checkpoint: the words in the directory are those to be
-/// flagged, or are flagged already.
+/// The words that rows of page `page` get when they are deleted. A record that counts comes after
+/// all that changed the rows before, and nobody changes a deleted row before the checkpoint: the
+/// words in the directory are those to be flagged, or are flagged already.
 pub fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16, Word)> {
     let word = |position: u16| {
         table.directory().raw_word(table.directory().page_base(page).saturating_add(u64::from(position))).tombstone()
@@ -138,8 +140,8 @@ pub fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32
     Ok(spilled.rows)
 }
 
-/// Verifies that page `page` is published, that the words in `rows` name versions of those rows, and that the versions'
-/// checksums fold to `crc`.
+/// Verifies that page `page` is published, that the words in `rows` name versions of those rows,
+/// and that the versions' checksums fold to `crc`.
 pub fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
     let name = data_file_name(table.id(), 0);
     let directory = table.directory();
@@ -163,7 +165,8 @@ pub fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) ->
     Ok(())
 }
 
-/// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with checksum `crc`.
+/// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with
+/// checksum `crc`.
 pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
     table.directory().check(&data_file_name(table.id(), 0), rid)?;
     if !table.directory().state(table.directory().page_of(rid.row())).is_published() {
@@ -187,8 +190,8 @@ pub fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
     unsafe { table.verify_version(rid, word) }.map(|sound| sound.header.crc)
 }
 
-/// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums of the versions. A
-/// page that is published already is not verified, and its folded checksum is 0.
+/// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums
+/// of the versions. A page that is published already is not verified, and its folded checksum is 0.
 pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
     let name = data_file_name(table.id(), 0);
     let (region, at, bytes) =
@@ -199,8 +202,8 @@ pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64>
     if u64::from(rows) > range.end - range.start {
         return Err(Error::damaged(&name, at, format_args!("a bulk page of {rows} rows is longer than a page")));
     }
-    // A published page may have changed since. Each change has a record of its own, which verifies it.
-    // Planted: it is verified once more.
+    // A published page may have changed since. Each change has a record of its own, which verifies
+    // it. Planted: it is verified once more.
     if table.directory().state(page).is_published() && !perdura_pmem::planted(258) {
         return Ok(0);
     }

@@ -1,4 +1,5 @@
-//! Prepared transactions after a restart: recovery rebuilds their write sets and takes their cells and locks again.
+//! Prepared transactions after a restart: recovery rebuilds their write sets and takes their cells
+//! and locks again.
 
 use super::redo;
 use crate::changes::write_set::WriteSet;
@@ -13,8 +14,8 @@ use perdura_log::PreparedTxn;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the pool's list, to be
-/// decided by name.
+/// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the
+/// pool's list, to be decided by name.
 pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);
@@ -95,7 +96,8 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
     }
 }
 
-/// Takes the cell of a version that a prepared transaction wrote, and the RID if it inserted the row.
+/// Takes the cell of a version that a prepared transaction wrote, and the RID if it inserted the
+/// row.
 fn keep_places(table: &Table, rid: Rid, word: Word) -> Result<()> {
     // Planted: the cell of a prepared transaction's version is not taken.
     if !word.is_tombstone() && !perdura_pmem::planted(40) {

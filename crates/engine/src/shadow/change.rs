@@ -1,9 +1,11 @@
-//! Changes of one transaction to one directory page: the rows it has locked and written, and their new words.
+//! Changes of one transaction to one directory page: the rows it has locked and written, and their
+//! new words.
 //!
-//! The same structure is row lock, write set, and the word that counts from the commit until it is stored. Once it is
-//! stored it becomes a [`Past`], which keeps the words before the change. A transaction's own statements see its writes
-//! by *steps*: whoever takes a position (a scan, a savepoint, the beginning of a statement) ends the present step, and
-//! sees the steps up to its own.
+//! The same structure is row lock, write set, and the word that counts from the commit until it is
+//! stored. Once it is stored it becomes a [`Past`], which keeps the words before the change. A
+//! transaction's own statements see its writes by *steps*: whoever takes a position (a scan, a
+//! savepoint, the beginning of a statement) ends the present step, and sees the steps up to its
+//! own.
 
 use super::past::Past;
 use super::row_set::RowSet;
@@ -53,7 +55,8 @@ pub struct Undone {
 /// Changes of one transaction to one directory page.
 pub struct Change {
     writer: Arc<Writer>,
-    /// The page is unpublished and belongs to the transaction alone. New words are in the page itself.
+    /// The page is unpublished and belongs to the transaction alone. New words are in the page
+    /// itself.
     whole_page: bool,
     steps: SmallVec<[Step; 1]>,
     /// Words of the rows inserted or updated.
@@ -97,7 +100,8 @@ impl Change {
         self.steps.iter().any(|step| step.rows.contains(position))
     }
 
-    /// Whether the row's word is one that the change stores. A bulk insert notes the rows of its pages late, if at all.
+    /// Whether the row's word is one that the change stores. A bulk insert notes the rows of its
+    /// pages late, if at all.
     #[inline]
     pub fn covers(&self, position: u16) -> bool {
         self.whole_page || self.wrote(position)
@@ -120,7 +124,8 @@ impl Change {
         self.locked.remove(position)
     }
 
-    /// The newest own state of a row; `None` if the transaction never wrote it. `stored` loads its word from the directory.
+    /// The newest own state of a row; `None` if the transaction never wrote it. `stored` loads its
+    /// word from the directory.
     #[inline]
     pub fn own(&self, position: u16, stored: impl FnOnce() -> Word) -> Option<Own> {
         if !self.wrote(position) {
@@ -143,7 +148,8 @@ impl Change {
         Some(Own::Row(earlier.word))
     }
 
-    /// Notes that the row was written in step `step`. Returns the step of the write before, if there was one.
+    /// Notes that the row was written in step `step`. Returns the step of the write before, if
+    /// there was one.
     fn touch(&mut self, position: u16, step: u64) -> Option<u64> {
         self.locked.remove(position);
         if let [.., last] = &mut self.steps[..]
@@ -169,8 +175,8 @@ impl Change {
         before
     }
 
-    /// Forgets what nobody can go back to: own versions that were replaced, and the bounds of steps, up to `floor`, the
-    /// oldest position that is left. Returns the versions to be freed.
+    /// Forgets what nobody can go back to: own versions that were replaced, and the bounds of
+    /// steps, up to `floor`, the oldest position that is left. Returns the versions to be freed.
     pub fn settle_below(&mut self, floor: u64) -> Vec<Word> {
         if self.steps.last().is_none_or(|last| last.number > floor) {
             return Vec::new();
@@ -187,8 +193,9 @@ impl Change {
         std::mem::take(&mut self.replaced).into_iter().map(|one| one.word).collect()
     }
 
-    /// Inserts or updates the row in step `step`. `stored` loads its word from the directory, which for a page of its own
-    /// the caller replaces. Returns whether this is the first write of the row.
+    /// Inserts or updates the row in step `step`. `stored` loads its word from the directory, which
+    /// for a page of its own the caller replaces. Returns whether this is the first write of the
+    /// row.
     #[inline]
     pub fn write(&mut self, position: u16, word: Word, stored: impl FnOnce() -> Word, step: u64) -> bool {
         let before = if self.whole_page { Some(stored()) } else { self.after.set(position, word) };
@@ -207,8 +214,8 @@ impl Change {
         self.steps.last_mut().expect("just made sure").rows.insert_all(positions);
     }
 
-    /// Deletes the row in step `step`. `stored` loads its word from the directory, which for a page of its own the caller
-    /// empties.
+    /// Deletes the row in step `step`. `stored` loads its word from the directory, which for a page
+    /// of its own the caller empties.
     pub fn delete(&mut self, position: u16, stored: impl FnOnce() -> Word, step: u64) {
         let before = match self.whole_page {
             true => Some(stored()),
@@ -283,8 +290,8 @@ impl Change {
         self.steps.last().map(|step| step.number)
     }
 
-    /// Takes back the rows that the transaction both inserted and deleted, as `is_new` tells. Nothing of them is
-    /// published.
+    /// Takes back the rows that the transaction both inserted and deleted, as `is_new` tells.
+    /// Nothing of them is published.
     pub fn drop_nothing(&mut self, is_new: impl Fn(u16) -> bool) -> Vec<u16> {
         let nothing: Vec<u16> = self.deleted.iter().filter(|position| is_new(*position)).collect();
         for position in &nothing {

@@ -1,11 +1,12 @@
-//! The shadow of one directory page: what transactions do to the page and have done to it, as long as anybody could
-//! see the difference.
+//! The shadow of one directory page: what transactions do to the page and have done to it, as long
+//! as anybody could see the difference.
 //!
-//! `active` has the changes of transactions that are under way, or committed with words not stored yet; `history` has
-//! the stored ones by CSN. The word of a row for a snapshot is the word in the directory, or the one that a visible
-//! change has not stored yet, taken back by every stored commit that the snapshot does not see. Stored commits that no
-//! snapshot tells apart are merged once a checkpoint covers them, so a page has no more of them than there are
-//! snapshots, but for those of the last moment.
+//! `active` has the changes of transactions that are under way, or committed with words not stored
+//! yet; `history` has the stored ones by CSN. The word of a row for a snapshot is the word in the
+//! directory, or the one that a visible change has not stored yet, taken back by every stored
+//! commit that the snapshot does not see. Stored commits that no snapshot tells apart are merged
+//! once a checkpoint covers them, so a page has no more of them than there are snapshots, but for
+//! those of the last moment.
 
 use super::change::{Change, Own};
 use super::past::{Past, Superseded};
@@ -43,7 +44,8 @@ pub struct Tally {
     pub is_new: bool,
     /// The page has become crowded: the commit asks purge to merge.
     pub is_crowded: bool,
-    /// Nobody knows yet that words of the page are to be flushed: the commit says so before it unlocks the page.
+    /// Nobody knows yet that words of the page are to be flushed: the commit says so before it
+    /// unlocks the page.
     pub is_unflushed: bool,
 }
 
@@ -83,8 +85,8 @@ impl PageShadow {
         self.active.is_empty() && self.history.is_empty() && self.purging.is_empty() && !is_known
     }
 
-    /// The CSN from which on snapshots see the words in the directory, 0 for all of them; `None` while transactions have
-    /// changes here.
+    /// The CSN from which on snapshots see the words in the directory, 0 for all of them; `None`
+    /// while transactions have changes here.
     #[inline]
     pub fn settled_at(&self) -> Option<Csn> {
         self.active.is_empty().then(|| self.newest_csn_of_page())
@@ -131,7 +133,8 @@ impl PageShadow {
         holds.next().map(Change::writer)
     }
 
-    /// Stores the words of committed changes to the row, so that the directory has the newest committed word.
+    /// Stores the words of committed changes to the row, so that the directory has the newest
+    /// committed word.
     pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
         let is_due = |change: &Change| change.writer().csn().is_some() && change.covers(position);
         while let Some(index) = self.active.iter().position(is_due) {
@@ -139,8 +142,9 @@ impl PageShadow {
         }
     }
 
-    /// Stores the words of the committed change of `writer`, unless somebody has. Whoever stores words for another leaves it
-    /// to the committing thread to have them flushed before they are reported as stored. Returns what the commit changed.
+    /// Stores the words of the committed change of `writer`, unless somebody has. Whoever stores
+    /// words for another leaves it to the committing thread to have them flushed before they are
+    /// reported as stored. Returns what the commit changed.
     pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
         let unstored = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
         let csn = writer.csn().expect("committed");
@@ -148,9 +152,11 @@ impl PageShadow {
             Some(index) => self.store(index, page, directory),
             None => self.history.binary_search_by_key(&csn, |past| past.csn).ok(),
         };
-        // Purge does not go past a commit that is not stored. What is not here is the state of a whole page, and fenced.
+        // Purge does not go past a commit that is not stored. What is not here is the state of a
+        // whole page, and fenced.
         let Some(index) = stored else { return Tally::default() };
-        // Planted: the committing thread leaves it to another who has stored the words to have them flushed.
+        // Planted: the committing thread leaves it to another who has stored the words to have them
+        // flushed.
         let is_own = unstored.is_some() || !perdura_pmem::planted(83);
         // No snapshot from before the page was published needs anything of it.
         let is_crowd = self.history.len() >= CROWD.max(self.merged * 2) || directory.state(page).csn() > 0;
@@ -168,14 +174,15 @@ impl PageShadow {
         directory.flush_rows(page, std::mem::take(&mut self.unflushed).iter());
     }
 
-    /// Stores the words of a committed change. Returns the index of its past in the history, if it has one.
+    /// Stores the words of a committed change. Returns the index of its past in the history, if it
+    /// has one.
     fn store(&mut self, index: usize, page: u64, directory: &Directory) -> Option<usize> {
         let mut change = self.active.swap_remove(index);
         let csn = change.writer().csn().expect("committed");
         if change.is_whole_page() {
             directory.publish(page, PageState::published(csn));
-            // Whoever locks the page next may change its rows, and redo verifies all words of a page whose state is
-            // lost.
+            // Whoever locks the page next may change its rows, and redo verifies all words of a
+            // page whose state is lost.
             directory.fence(page);
             return None;
         }
@@ -211,8 +218,8 @@ impl PageShadow {
         Some(place)
     }
 
-    /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that moved the row has not changed
-    /// it.
+    /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that
+    /// moved the row has not changed it.
     pub fn newest_csn(&self, position: u16) -> Csn {
         let changed = self.history.iter().rev().find(|past| past.changed(position));
         changed.map_or(0, |past| past.csn)
@@ -223,8 +230,8 @@ impl PageShadow {
         self.history.back().map_or(0, |past| past.csn)
     }
 
-    /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the directory, `state` that
-    /// of the page.
+    /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the
+    /// directory, `state` that of the page.
     pub fn word(&self, position: u16, stored: Word, state: PageState, snapshot: Csn) -> Word {
         let mut word = stored;
         let mut state = state;
@@ -247,8 +254,8 @@ impl PageShadow {
         word
     }
 
-    /// Resolves all words of a page at once, in `words`, which has the words in the directory by position. Returns
-    /// whether the reader may see any row.
+    /// Resolves all words of a page at once, in `words`, which has the words in the directory by
+    /// position. Returns whether the reader may see any row.
     pub fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
         // Planted: a scan sees a commit only once its words are stored.
         let unseen = perdura_pmem::planted(72);
@@ -289,16 +296,16 @@ impl PageShadow {
         is_published
     }
 
-    /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored commit, if any is left:
-    /// the page stays in the queue for that.
+    /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored
+    /// commit, if any is left: the page stays in the queue for that.
     pub fn requeue(&mut self) -> Option<Csn> {
         let rest = self.history.front().map(|past| past.csn);
         self.queued = rest.is_some();
         rest
     }
 
-    /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are noted until
-    /// [`PageShadow::end_purge`].
+    /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are
+    /// noted until [`PageShadow::end_purge`].
     pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
@@ -307,9 +314,10 @@ impl PageShadow {
         self.history.drain(..count)
     }
 
-    /// Merges stored commits that no snapshot tells apart, as far as the checkpoint covers them (I8): redo may still name
-    /// the versions of later ones. The rows that are gone are noted until [`PageShadow::end_purge`]. `published` is the
-    /// CSN that published the page. Returns whether the next round should merge what is not covered yet.
+    /// Merges stored commits that no snapshot tells apart, as far as the checkpoint covers them
+    /// (I8): redo may still name the versions of later ones. The rows that are gone are noted until
+    /// [`PageShadow::end_purge`]. `published` is the CSN that published the page. Returns whether
+    /// the next round should merge what is not covered yet.
     pub fn merge(&mut self, reach: &Reach, published: Csn, superseded: &mut Superseded) -> bool {
         // Planted: commits are merged although no checkpoint covers them.
         let count = self.history.partition_point(|past| past.csn <= reach.covered() || perdura_pmem::planted(98));
@@ -377,7 +385,8 @@ mod tests {
         Some(word).filter(|word| !word.is_empty() && !word.is_tombstone())
     }
 
-    /// A page of random commits. Returns with it the words in the directory, and those after each commit.
+    /// A page of random commits. Returns with it the words in the directory, and those after each
+    /// commit.
     fn filled(random: &mut Random) -> (PageShadow, Vec<Word>, Vec<Vec<Word>>) {
         let mut now = vec![Word::EMPTY; usize::from(ROWS)];
         now[..3].iter_mut().zip(1..).for_each(|(word, place)| *word = Word::new(0, place * 8, 0));

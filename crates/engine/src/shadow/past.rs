@@ -1,8 +1,8 @@
 //! Stored changes of commits in a page, for older snapshots and for purge.
 //!
-//! A past stands for one commit, or for several that no snapshot tells apart. Then it has for each row the word before
-//! the first of them: nobody reads the words in between. They are free once a durable checkpoint covers all of them
-//! (I8), so nothing later is merged.
+//! A past stands for one commit, or for several that no snapshot tells apart. Then it has for each
+//! row the word before the first of them: nobody reads the words in between. They are free once a
+//! durable checkpoint covers all of them (I8), so nothing later is merged.
 
 use super::row_set::RowSet;
 use super::words::Words;
@@ -18,7 +18,8 @@ pub struct Past {
     pub moved: RowSet,
     /// Words before the change, of the rows inserted or updated.
     pub before: Words,
-    /// The rows deleted; their words still name the last version. A row that was updated first is in `before` too.
+    /// The rows deleted; their words still name the last version. A row that was updated first is
+    /// in `before` too.
     pub deleted: RowSet,
 }
 
@@ -34,8 +35,8 @@ pub struct Superseded {
 }
 
 impl Past {
-    /// The word that the row had before the commit; `None` if the commit did not change the row. `now` is the word that
-    /// the commit left.
+    /// The word that the row had before the commit; `None` if the commit did not change the row.
+    /// `now` is the word that the commit left.
     #[inline]
     pub fn before(&self, position: u16, now: Word) -> Option<Word> {
         let before = self.before.get(position);

@@ -1,11 +1,12 @@
-//! How far purge may go: which commits are below all snapshots, and which ones no snapshot can tell apart.
+//! How far purge may go: which commits are below all snapshots, and which ones no snapshot can tell
+//! apart.
 
 use perdura_log::Csn;
 
 /// Bounds of one round of purge: commits that it may take and merge.
 ///
-/// A new snapshot is never below `covered`, so a gap between two snapshots below it stays one: commits in the gap count
-/// for everybody as one commit, now and later.
+/// A new snapshot is never below `covered`, so a gap between two snapshots below it stays one:
+/// commits in the gap count for everybody as one commit, now and later.
 pub struct Reach {
     limit: Csn,
     covered: Csn,
@@ -14,8 +15,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Every snapshot, live or to come, is at or above `limit`. `covered` is the CSN of the last durable checkpoint;
-    /// each snapshot below it is one of `snapshots`.
+    /// Every snapshot, live or to come, is at or above `limit`. `covered` is the CSN of the last
+    /// durable checkpoint; each snapshot below it is one of `snapshots`.
     pub fn new(limit: Csn, covered: Csn, mut snapshots: Vec<Csn>) -> Reach {
         snapshots.sort_unstable();
         Reach { limit, covered, snapshots }

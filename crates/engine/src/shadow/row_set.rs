@@ -1,6 +1,8 @@
-//! A set of rows of one directory page, by their positions in the page: up to three in place, or a bitmap.
+//! A set of rows of one directory page, by their positions in the page: up to three in place, or a
+//! bitmap.
 //!
-//! Most commits change one row of a page, and a page may remember thousands of them: so a small set takes 16 bytes and no heap.
+//! Most commits change one row of a page, and a page may remember thousands of them: so a small set
+//! takes 16 bytes and no heap.
 
 use std::ops::Range;
 

@@ -1,9 +1,10 @@
 //! The place of a shadow: of a directory page, or of an index' leaf.
 //!
-//! A reader looks at the *mark* of the place before and after it loads words: an even mark that did not move says that nobody
-//! was changing anything all the while. Then what is on the medium is what every snapshot sees, or, if there is a shadow, every
-//! snapshot from the newest commit in it on. So a shadow that is there for an older snapshot alone costs only who reads
-//! at that one. Everything else happens under the lock.
+//! A reader looks at the *mark* of the place before and after it loads words: an even mark that did
+//! not move says that nobody was changing anything all the while. Then what is on the medium is
+//! what every snapshot sees, or, if there is a shadow, every snapshot from the newest commit in it
+//! on. So a shadow that is there for an older snapshot alone costs only who reads at that one.
+//! Everything else happens under the lock.
 
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
@@ -16,14 +17,15 @@ pub trait Shadow: Default {
     /// Whether it says nothing that is not on the medium.
     fn is_empty(&self) -> bool;
 
-    /// The CSN from which on snapshots see what is on the medium, 0 for all of them; `None` while anything is to be stored or
-    /// undone.
+    /// The CSN from which on snapshots see what is on the medium, 0 for all of them; `None` while
+    /// anything is to be stored or undone.
     fn settled_at(&self) -> Option<Csn>;
 }
 
 /// The place of a shadow.
 pub struct Slot<T> {
-    /// Odd while there is a shadow that is not settled, or may come to be so under the lock; it grows whenever that changes.
+    /// Odd while there is a shadow that is not settled, or may come to be so under the lock; it
+    /// grows whenever that changes.
     mark: AtomicU64,
     /// While the mark is even: where the shadow is settled; 0 without one.
     settled: AtomicU64,
@@ -40,8 +42,8 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T: Shadow> Slot<T> {
-    /// The mark of a place where `snapshot` sees what is on the medium, to be checked by [`Slot::is_still`] after words are
-    /// loaded; `None` if the shadow has to be asked.
+    /// The mark of a place where `snapshot` sees what is on the medium, to be checked by
+    /// [`Slot::is_still`] after words are loaded; `None` if the shadow has to be asked.
     #[inline]
     pub fn quiet(&self, snapshot: Csn) -> Option<u64> {
         let mark = self.mark.load(Ordering::Acquire);
@@ -76,8 +78,8 @@ impl<T: Shadow> Slot<T> {
         self.mark.load(Ordering::Relaxed).is_multiple_of(2)
     }
 
-    /// Calls `body` while there is no shadow and gets none. Returns whether it did. Readers that looked at the mark
-    /// before look again.
+    /// Calls `body` while there is no shadow and gets none. Returns whether it did. Readers that
+    /// looked at the mark before look again.
     pub fn while_empty(&self, body: impl FnOnce()) -> bool {
         let guard = self.shadow.lock();
         if guard.is_some() {
@@ -102,8 +104,8 @@ impl<T: Shadow> Slot<T> {
         prefetch(address.wrapping_add(perdura_pmem::LINE_BYTES as usize));
     }
 
-    /// Locks the shadow, if there is one. A caller that is about to store words has entered what it stores before, so the
-    /// mark is odd.
+    /// Locks the shadow, if there is one. A caller that is about to store words has entered what it
+    /// stores before, so the mark is odd.
     pub fn lock_existing(&self) -> Option<Locked<'_, T>> {
         let guard = self.shadow.lock();
         guard.is_some().then(|| Locked { slot: self, guard })

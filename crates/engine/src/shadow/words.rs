@@ -1,5 +1,5 @@
-//! The words that a change keeps for rows of one page: sorted by position, 10 bytes a row in DRAM, or spilled to the
-//! medium when a transaction's write set outgrows its memory.
+//! The words that a change keeps for rows of one page: sorted by position, 10 bytes a row in DRAM,
+//! or spilled to the medium when a transaction's write set outgrows its memory.
 
 use super::row_set::RowSet;
 use crate::format::{SpilledPage, Word};
@@ -7,8 +7,9 @@ use perdura_pmem::Region;
 use perdura_pmem::trace;
 use std::slice;
 
-/// Words that were written to the medium, as a version of no row (`format/spilled.rs`). Behind it the cell has room for as
-/// many words again: those before the change, once it is stored. Nobody needs these after a crash.
+/// Words that were written to the medium, as a version of no row (`format/spilled.rs`). Behind it
+/// the cell has room for as many words again: those before the change, once it is stored. Nobody
+/// needs these after a crash.
 #[derive(Clone)]
 pub struct Spilled {
     /// Names the cell.
@@ -21,7 +22,8 @@ pub struct Spilled {
 }
 
 impl Spilled {
-    /// The words in the cell at `place`, whose content begins at offset `at` of `region`, for the rows `rows`.
+    /// The words in the cell at `place`, whose content begins at offset `at` of `region`, for the
+    /// rows `rows`.
     pub fn new(place: Word, region: Region, at: u64, rows: RowSet) -> Spilled {
         let (count, last) = (rows.len(), rows.iter().last().unwrap_or_default());
         Spilled { place, region, at: at + SpilledPage::words_at(last) as u64, rows, count }

@@ -1,7 +1,8 @@
 //! A transaction as others meet it in the pages that it has locked or written.
 //!
-//! One store makes it visible: until [`Writer::commit`] its changes count for nobody else, from then on for every
-//! snapshot at or above its CSN, however many they are and whether or not their words are stored yet.
+//! One store makes it visible: until [`Writer::commit`] its changes count for nobody else, from
+//! then on for every snapshot at or above its CSN, however many they are and whether or not their
+//! words are stored yet.
 
 use crate::format::Rid;
 use perdura_log::Csn;
@@ -39,18 +40,19 @@ impl LockKey {
     }
 }
 
-/// A transaction as others meet it. Each transaction has one of its own, so no name is ever given twice.
+/// A transaction as others meet it. Each transaction has one of its own, so no name is ever given
+/// twice.
 pub struct Writer {
     owner: u64,
     /// It only moves rows to other places: nobody finds them changed.
     moves: bool,
     /// Its CSN once it is committed; 0 before.
     csn: AtomicU64,
-    /// Locks that others have put into the lock table in its name, because they wait for them; `None` once it has
-    /// released its locks.
+    /// Locks that others have put into the lock table in its name, because they wait for them;
+    /// `None` once it has released its locks.
     tabled: Mutex<Option<Vec<LockKey>>>,
-    /// Leaves of indexes, by table, that got changes of the transaction because others did without the leaves where it had
-    /// made them.
+    /// Leaves of indexes, by table, that got changes of the transaction because others did without
+    /// the leaves where it had made them.
     inherited: Mutex<Vec<(u32, u32)>>,
     /// It was rolled back: nothing names what it wrote.
     over: AtomicBool,
@@ -100,8 +102,9 @@ impl Writer {
         self.csn.store(csn, Ordering::Release);
     }
 
-    /// Has the transaction release the lock on `key`, which the caller puts into the lock table, when it ends. Returns
-    /// false if it has released its locks already. The caller has the page of the row locked, or of any row of the table.
+    /// Has the transaction release the lock on `key`, which the caller puts into the lock table,
+    /// when it ends. Returns false if it has released its locks already. The caller has the page of
+    /// the row locked, or of any row of the table.
     pub fn table_lock(&self, key: LockKey) -> bool {
         match self.tabled.lock().as_mut() {
             Some(keys) => {
@@ -117,13 +120,14 @@ impl Writer {
         self.tabled.lock().as_ref().is_some_and(|keys| keys.contains(&key))
     }
 
-    /// Notes that leaf `leaf` of table `table` has changes of the transaction now. The caller has the leaf locked where they
-    /// were.
+    /// Notes that leaf `leaf` of table `table` has changes of the transaction now. The caller has
+    /// the leaf locked where they were.
     pub fn inherit(&self, table: u32, leaf: u32) {
         self.inherited.lock().push((table, leaf));
     }
 
-    /// The leaves of table `table` noted by [`Writer::inherit`] from the `seen`th on; `seen` then counts them.
+    /// The leaves of table `table` noted by [`Writer::inherit`] from the `seen`th on; `seen` then
+    /// counts them.
     pub fn inherited(&self, table: u32, seen: &mut usize) -> Vec<u32> {
         let inherited = self.inherited.lock();
         let new =
@@ -143,8 +147,8 @@ impl Writer {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Takes the locks that others have put into the lock table, at the transaction's end. From here on nobody takes
-    /// its marks in pages for locks.
+    /// Takes the locks that others have put into the lock table, at the transaction's end. From
+    /// here on nobody takes its marks in pages for locks.
     pub fn release_tabled(&self) -> Vec<LockKey> {
         self.tabled.lock().take().unwrap_or_default()
     }

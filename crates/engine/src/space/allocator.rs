@@ -1,7 +1,8 @@
-//! The allocator of a table: it hands out cells and extents for versions, and RIDs and pages of the row directory.
+//! The allocator of a table: it hands out cells and extents for versions, and RIDs and pages of the
+//! row directory.
 //!
-//! Sessions allocate from it, commits and rollbacks free to it, purge reclaims through it, and a sweep rebuilds it
-//! after a restart.
+//! Sessions allocate from it, commits and rollbacks free to it, purge reclaims through it, and a
+//! sweep rebuilds it after a restart.
 
 use super::directory_space::DirectorySpace;
 use super::emptying::Emptying;
@@ -54,8 +55,9 @@ impl Allocator {
         Allocator::new(Segments::create(chain), DirectorySpace::create())
     }
 
-    /// Opens the allocator of an existing table. It reads descriptors and page states; segments with content stay
-    /// unswept. Returns with it the segments with leaves of indexes, each with their size in units of 256 bytes.
+    /// Opens the allocator of an existing table. It reads descriptors and page states; segments
+    /// with content stay unswept. Returns with it the segments with leaves of indexes, each with
+    /// their size in units of 256 bytes.
     pub fn open(chain: Chain) -> Result<(Allocator, Vec<(u32, SegmentId)>)> {
         let Opened { segments, directory, leaves } = Segments::open(chain)?;
         let directory_space = DirectorySpace::open(&segments, directory)?;
@@ -86,8 +88,8 @@ impl Allocator {
         &self.segments
     }
 
-    /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`. The word has
-    /// incarnation 0.
+    /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`.
+    /// The word has incarnation 0.
     pub fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
         let Some(units) = cells::class_for(bytes, self.chain().segment_bytes()) else {
             return self.segments.take_extent(bytes);
@@ -113,7 +115,8 @@ impl Allocator {
         self.shards[session as usize % SHARDS].lock()
     }
 
-    /// Frees the cell or extent that `word` names. No reader, record or directory word may name it any more (I8).
+    /// Frees the cell or extent that `word` names. No reader, record or directory word may name it
+    /// any more (I8).
     pub fn free(&self, word: Word) {
         self.segments.free(word);
     }
@@ -145,13 +148,14 @@ impl Allocator {
         self.directory_space.put_page(page);
     }
 
-    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
+    /// cell begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
         self.segments.ensure_swept(word)
     }
 
-    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its segment. `room` bytes
-    /// behind the version belong to it.
+    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its
+    /// segment. `room` bytes behind the version belong to it.
     pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
         self.segments.keep_cell(word, room)
     }
@@ -166,14 +170,16 @@ impl Allocator {
         self.directory_space.reserve_page(page);
     }
 
-    /// Sweeps up to `segments` segments and `pages` directory pages. Returns whether there were any.
+    /// Sweeps up to `segments` segments and `pages` directory pages. Returns whether there were
+    /// any.
     pub fn sweep(&self, segments: usize, pages: usize) -> Result<bool> {
         let swept = self.directory_space.sweep(pages, &self.segments, &self.shadows)?;
         self.reclaim_old()?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
     }
 
-    /// Reclaims rows that an earlier run deleted, as far as sweeps of the directory have found them.
+    /// Reclaims rows that an earlier run deleted, as far as sweeps of the directory have found
+    /// them.
     fn reclaim_old(&self) -> Result<()> {
         let Some(mut deleted) = self.directory_space.take_deleted() else { return Ok(()) };
         // A damaged word names nothing that could be freed.
@@ -193,9 +199,9 @@ impl Allocator {
         self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced, and what those above it replaced between them; gives
-    /// back directory pages that have no row left, and the last file if it is empty. Returns the number of versions. One
-    /// thread at a time may call this.
+    /// Reclaims what commits up to the limit of `reach` replaced, and what those above it replaced
+    /// between them; gives back directory pages that have no row left, and the last file if it is
+    /// empty. Returns the number of versions. One thread at a time may call this.
     pub fn purge(&self, reach: &Reach) -> usize {
         let mut freed = 0;
         while let Some(of_batch) = self.purge_batch(reach) {
@@ -218,8 +224,8 @@ impl Allocator {
         freed
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced in the pages that have waited longest, at most `batches` of
-    /// [`BATCH`]. Like [`Allocator::purge`] for one thread at a time.
+    /// Reclaims what commits up to the limit of `reach` replaced in the pages that have waited
+    /// longest, at most `batches` of [`BATCH`]. Like [`Allocator::purge`] for one thread at a time.
     pub fn purge_oldest(&self, reach: &Reach, batches: usize) {
         for _ in 0..batches {
             if self.purge_batch(reach).is_none() {
@@ -228,8 +234,8 @@ impl Allocator {
         }
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced in a batch of pages. Returns the number of versions; `None`
-    /// if no page waits.
+    /// Reclaims what commits up to the limit of `reach` replaced in a batch of pages. Returns the
+    /// number of versions; `None` if no page waits.
     fn purge_batch(&self, reach: &Reach) -> Option<usize> {
         let pages = self.retired.take(reach.limit());
         if pages.is_empty() {
@@ -288,9 +294,9 @@ impl Allocator {
         }
     }
 
-    /// Merges commits in the shadow of page `page`, and takes what they replaced between them. Takes all of those that
-    /// only snapshots from before the page do not see. Returns whether there is more to do once the next checkpoint
-    /// covers it.
+    /// Merges commits in the shadow of page `page`, and takes what they replaced between them.
+    /// Takes all of those that only snapshots from before the page do not see. Returns whether
+    /// there is more to do once the next checkpoint covers it.
     fn merge(&self, page: u64, reach: &Reach, reclaimed: &mut Reclaimed) -> bool {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return false };
         let published = self.directory().state(page).csn();
@@ -310,7 +316,8 @@ impl Allocator {
         (Rid::new(row, word.incarnation()), word)
     }
 
-    /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number of versions.
+    /// Empties the words of deleted rows, fences, and frees versions and RIDs. Returns the number
+    /// of versions.
     fn free_reclaimed(&self, reclaimed: Reclaimed) -> usize {
         let Reclaimed { mut versions, deleted, .. } = reclaimed;
         versions.extend(deleted.iter().map(|(_, word)| word));
@@ -324,8 +331,8 @@ impl Allocator {
         freed
     }
 
-    /// The rows that are to be moved out of sparse segments next. They lie in cells of about half of `bytes`, which are taken
-    /// off. What commits up to `purged` replaced is reclaimed.
+    /// The rows that are to be moved out of sparse segments next. They lie in cells of about half
+    /// of `bytes`, which are taken off. What commits up to `purged` replaced is reclaimed.
     pub fn rows_to_move(&self, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
         self.emptying.lock().next_rows(&self.segments, bytes, purged)
     }
@@ -345,7 +352,8 @@ impl Allocator {
         self.segments.free_segments().bytes()
     }
 
-    /// The rows of the free RIDs, in the list and at hand in the shards. For the audit of a table at rest.
+    /// The rows of the free RIDs, in the list and at hand in the shards. For the audit of a table
+    /// at rest.
     pub fn free_rows(&self) -> Vec<u64> {
         let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rows_at_hand());
         self.directory_space.free_rows(self.directory()).into_iter().chain(at_hand).collect()

@@ -1,8 +1,9 @@
-//! A segment that one bulk insert owns. The insert fills its free cells from the first to the last, and flushes each
-//! line when it is full.
+//! A segment that one bulk insert owns. The insert fills its free cells from the first to the last,
+//! and flushes each line when it is full.
 //!
-//! The insert claims all free cells of the segment at once, and frees those it did not use at its end. So a row needs
-//! no atomic operation: a locked instruction would wait for the flushes before it.
+//! The insert claims all free cells of the segment at once, and frees those it did not use at its
+//! end. So a row needs no atomic operation: a locked instruction would wait for the flushes before
+//! it.
 
 use super::open_cells::SegmentOwner;
 use super::segments::{OpenCells, OpenSegment, Segments};
@@ -42,8 +43,9 @@ impl BulkSegment {
         &self.region
     }
 
-    /// Notes that a version of `bytes` was written at `at`. Of the lines that get no more stores, it flushes many at a
-    /// time: a locked instruction waits for the flushes before it, and the row's page is locked next.
+    /// Notes that a version of `bytes` was written at `at`. Of the lines that get no more stores,
+    /// it flushes many at a time: a locked instruction waits for the flushes before it, and the
+    /// row's page is locked next.
     #[inline]
     pub fn written(&mut self, at: u64, bytes: u64) {
         let line = at & !(LINE_BYTES - 1);
@@ -51,7 +53,8 @@ impl BulkSegment {
             self.flush();
         }
         if self.flushed == self.end {
-            // Nothing was stored to the lines between the end of the last version and the start of this one.
+            // Nothing was stored to the lines between the end of the last version and the start of
+            // this one.
             self.flushed = line;
         }
         self.end = at + bytes;

@@ -1,12 +1,14 @@
 //! The free places in a table's row directory: unpublished pages, and RIDs.
 //!
-//! The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID is in one place
-//! only: in a list here, at hand in a shard, still to be found by the sweep, or in a free page (I8). What a prepared
-//! transaction of the last run inserted looks free to the sweep, so recovery reserves it.
+//! The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID
+//! is in one place only: in a list here, at hand in a shard, still to be found by the sweep, or in
+//! a free page (I8). What a prepared transaction of the last run inserted looks free to the sweep,
+//! so recovery reserves it.
 //!
-//! A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk insert fills it like a
-//! new one. Its empty words keep their incarnations, for ever: so an old RID never finds a later row. The last pages of the
-//! directory may go with their file (`file_return.rs`); the words of the pages that take their numbers later begin with an
+//! A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk
+//! insert fills it like a new one. Its empty words keep their incarnations, for ever: so an old RID
+//! never finds a later row. The last pages of the directory may go with their file
+//! (`file_return.rs`); the words of the pages that take their numbers later begin with an
 //! incarnation that none of them had.
 
 use super::free_rids::FreeRids;
@@ -38,7 +40,8 @@ struct FreePage {
 struct Lists {
     /// Pages still to be swept.
     unswept: Range<u64>,
-    /// The next one to be taken is the last. A sweep adds pages in front, so that those with low numbers are used first.
+    /// The next one to be taken is the last. A sweep adds pages in front, so that those with low
+    /// numbers are used first.
     pages: VecDeque<FreePage>,
     rids: FreeRids,
     /// Deleted rows that sweeps have found, with their words.
@@ -54,7 +57,8 @@ impl Lists {
     }
 }
 
-/// The last pages of a row directory, all of them free, while the directory's free places are locked.
+/// The last pages of a row directory, all of them free, while the directory's free places are
+/// locked.
 pub struct Tail<'a> {
     lists: MutexGuard<'a, Lists>,
     first: u64,
@@ -67,8 +71,9 @@ impl Tail<'_> {
         ((self.end - self.first) * 8 * directory.page_words() as u64 / file.segment_bytes()) as u32
     }
 
-    /// The incarnation with which words of new pages begin once these pages are gone, so that no old RID finds a later row.
-    /// `None` if theirs are too far apart for that ([`Word::last_incarnation`]).
+    /// The incarnation with which words of new pages begin once these pages are gone, so that no
+    /// old RID finds a later row. `None` if theirs are too far apart for that
+    /// ([`Word::last_incarnation`]).
     pub fn next_incarnation(&self, chain: &Chain) -> Option<u16> {
         let directory = chain.directory();
         let words =
@@ -79,7 +84,8 @@ impl Tail<'_> {
         Word::last_incarnation(sound.chain(before))
     }
 
-    /// Drops the pages. Nobody takes their numbers while this lives: until no link names their file.
+    /// Drops the pages. Nobody takes their numbers while this lives: until no link names their
+    /// file.
     pub fn drop_pages(&mut self, directory: &Directory) {
         let first = self.first;
         self.lists.pages.retain(|free| free.page < first);
@@ -100,8 +106,8 @@ impl DirectorySpace {
         DirectorySpace { lists: Mutex::default(), found_deleted: AtomicBool::new(false) }
     }
 
-    /// Builds the directory of an existing table from its segments `found`, each with the number of its first page, in
-    /// the order of the pages.
+    /// Builds the directory of an existing table from its segments `found`, each with the number of
+    /// its first page, in the order of the pages.
     pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
         let (chain, directory) = (segments.chain(), segments.chain().directory());
         for (page, id) in found {
@@ -148,8 +154,8 @@ impl DirectorySpace {
         self.lists.lock().pages.iter().map(|free| free.page).collect()
     }
 
-    /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up before the
-    /// directory grows.
+    /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up
+    /// before the directory grows.
     pub fn has_many_rids(&self, segments: &Segments) -> bool {
         let free = self.lists.lock().rids.len() as u64;
         free >= segments.chain().context().geometry.page_words && free * 4 >= segments.chain().directory().row_places()
@@ -170,8 +176,8 @@ impl DirectorySpace {
         self.lists.lock().pages.push_back(FreePage { page, dirty: !perdura_pmem::planted(53) });
     }
 
-    /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in use. Sweeps, then grows the
-    /// directory, if none is free.
+    /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in
+    /// use. Sweeps, then grows the directory, if none is free.
     pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
             let page = self.lists.lock().pages.pop_back();
@@ -193,9 +199,10 @@ impl DirectorySpace {
         }
     }
 
-    /// Gives back the pages all of whose RIDs are free. Redo must not publish them again, and no snapshot may be older
-    /// than their publication: their states are at or below `limit`. Nobody takes a page before its state is fenced: a
-    /// crash must not find it published with the words of its next user (I3, I4).
+    /// Gives back the pages all of whose RIDs are free. Redo must not publish them again, and no
+    /// snapshot may be older than their publication: their states are at or below `limit`. Nobody
+    /// takes a page before its state is fenced: a crash must not find it published with the words
+    /// of its next user (I3, I4).
     pub fn give_back(&self, limit: Csn, segments: &Segments, shadows: &Shadows) {
         let directory = segments.chain().directory();
         let mut lists = self.lists.lock();
@@ -207,7 +214,8 @@ impl DirectorySpace {
             }
             // Planted: redo may still publish the page again.
             let is_covered = directory.state(page).csn() <= limit || perdura_pmem::planted(85);
-            // A rollback may free all RIDs of a page that a prepared transaction filled singly. Its sweep comes first.
+            // A rollback may free all RIDs of a page that a prepared transaction filled singly. Its
+            // sweep comes first.
             let is_swept = !lists.is_unswept(page);
             if is_covered && is_swept && shadows.slot(page).while_empty(|| directory.unpublish(page)) {
                 // Planted: the RIDs of the page stay in the list.
@@ -225,8 +233,8 @@ impl DirectorySpace {
         }
     }
 
-    /// Locks the free places, and finds the directory's last pages, which lie in `file`. `None` unless they are free, all of
-    /// them. There may be none.
+    /// Locks the free places, and finds the directory's last pages, which lie in `file`. `None`
+    /// unless they are free, all of them. There may be none.
     pub fn tail(&self, directory: &Directory, file: &DataFile) -> Option<Tail<'_>> {
         let lists = self.lists.lock();
         let tail = Tail { first: directory.tail_in(file.sequence()), end: directory.page_count(), lists };
@@ -234,7 +242,8 @@ impl DirectorySpace {
         (free == tail.end - tail.first).then_some(tail)
     }
 
-    /// Adds a segment of empty, unpublished pages to the directory. They are fenced before the descriptor names them (I3).
+    /// Adds a segment of empty, unpublished pages to the directory. They are fenced before the
+    /// descriptor names them (I3).
     fn add_segment(&self, segments: &Segments) -> Result<()> {
         let _span = perdura_pmem::trace::span("directory_growth");
         let id = segments.take_free(SEGMENT_BYTES_MIN, 1)?;
@@ -261,8 +270,9 @@ impl DirectorySpace {
         Ok(())
     }
 
-    /// Sweeps up to `count` directory pages for free pages and RIDs, and for rows that an earlier run deleted. A row that a
-    /// commit of this run deleted is left to the purge of that commit. Returns the number of pages swept.
+    /// Sweeps up to `count` directory pages for free pages and RIDs, and for rows that an earlier
+    /// run deleted. A row that a commit of this run deleted is left to the purge of that commit.
+    /// Returns the number of pages swept.
     pub fn sweep(&self, count: usize, segments: &Segments, shadows: &Shadows) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
@@ -315,8 +325,9 @@ impl DirectorySpace {
         Some(std::mem::take(&mut lists.deleted))
     }
 
-    /// Empties the directory words of deleted rows, fences, and frees their RIDs under the next incarnation. It holds the
-    /// lists' lock, so that a RID in an unswept segment is left to the sweep and no RID is freed twice (I8).
+    /// Empties the directory words of deleted rows, fences, and frees their RIDs under the next
+    /// incarnation. It holds the lists' lock, so that a RID in an unswept segment is left to the
+    /// sweep and no RID is freed twice (I8).
     pub fn clear_deleted(&self, segments: &Segments, deleted: &[(Rid, Word)]) {
         if deleted.is_empty() {
             return;

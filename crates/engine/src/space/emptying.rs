@@ -1,8 +1,9 @@
 //! The emptying of a table's sparse segments: which are being emptied, and what is left in them.
 //!
-//! A bounded number of segments is chosen and gone through in passes. A row that somebody holds, or has written lately,
-//! waits for the next pass. A segment that is not empty after [`PASSES`] is given up and offered again. The next ones are
-//! chosen only when purge has reclaimed what was moved, so an old snapshot holds up no more room than theirs.
+//! A bounded number of segments is chosen and gone through in passes. A row that somebody holds, or
+//! has written lately, waits for the next pass. A segment that is not empty after [`PASSES`] is
+//! given up and offered again. The next ones are chosen only when purge has reclaimed what was
+//! moved, so an old snapshot holds up no more room than theirs.
 
 use super::segments::Segments;
 use super::sparse::Emptied;
@@ -14,7 +15,8 @@ use perdura_log::Csn;
 const SEGMENTS_AT_ONCE: usize = 256;
 /// Passes after which a segment is given up.
 const PASSES: u32 = 20;
-/// Most rounds for which nothing is chosen after segments were given up: their rows may be damaged, or prepared.
+/// Most rounds for which nothing is chosen after segments were given up: their rows may be damaged,
+/// or prepared.
 const PAUSE_MAX: u32 = 1024;
 /// Bytes that looking at a cell counts for at least: a small row costs more time than room.
 const CELL_COST_MIN: u64 = 512;
@@ -26,7 +28,8 @@ pub struct Emptying {
     /// The next one to look at in this pass.
     next: usize,
     passes: u32,
-    /// Rounds for which nothing is chosen, and those of the last pause. It doubles until a row can be moved again.
+    /// Rounds for which nothing is chosen, and those of the last pause. It doubles until a row can
+    /// be moved again.
     pause: u32,
     paused: u32,
     /// CSN of the last commit that moved rows.
@@ -34,8 +37,9 @@ pub struct Emptying {
 }
 
 impl Emptying {
-    /// The rows to be moved next: RIDs, and the words that name their versions. They are in cells of about half of `bytes`,
-    /// which are taken off. Chooses other segments after the last pass, if purge has come to the last move.
+    /// The rows to be moved next: RIDs, and the words that name their versions. They are in cells
+    /// of about half of `bytes`, which are taken off. Chooses other segments after the last pass,
+    /// if purge has come to the last move.
     pub fn next_rows(&mut self, segments: &Segments, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
         if self.next == self.segments.len() {
             self.end_pass(segments, purged);
@@ -76,8 +80,8 @@ impl Emptying {
     }
 }
 
-/// Adds to `rows` those whose directory words name cells of `segment`. What else is in use there is not committed, or waits
-/// for purge. Nobody holds the rows, so whoever moves one looks again.
+/// Adds to `rows` those whose directory words name cells of `segment`. What else is in use there is
+/// not committed, or waits for purge. Nobody holds the rows, so whoever moves one looks again.
 fn find_rows(segments: &Segments, segment: &Emptied, rows: &mut Vec<(Rid, Word)>) {
     let (id, cells) = (segment.id, &segment.cells);
     let directory = segments.chain().directory();

@@ -1,9 +1,10 @@
 //! Extents: which granules of a table's files hold large versions, and which are free beside them.
 //!
-//! A segment of extents has 64 granules. An extent takes adjacent ones, and may go on from one segment into the next,
-//! so that large versions of any length lie side by side. A run of free granules is on the list here only while each
-//! of its segments also holds part of an extent; a segment without any is free for every use (`free.rs`). All of it is
-//! DRAM; a sweep rebuilds it after a restart.
+//! A segment of extents has 64 granules. An extent takes adjacent ones, and may go on from one
+//! segment into the next, so that large versions of any length lie side by side. A run of free
+//! granules is on the list here only while each of its segments also holds part of an extent; a
+//! segment without any is free for every use (`free.rs`). All of it is DRAM; a sweep rebuilds it
+//! after a restart.
 
 use crate::files::chain::SegmentId;
 use crate::format::GRANULES;
@@ -84,7 +85,8 @@ impl Extents {
         Some(run)
     }
 
-    /// Number of granules in the free run that begins with granule `first` of `file`; 0 if none does.
+    /// Number of granules in the free run that begins with granule `first` of `file`; 0 if none
+    /// does.
     pub fn run_at(&self, file: u32, first: u32) -> u32 {
         self.free.get(&(file, first)).map_or(0, |run| run.count)
     }
@@ -133,8 +135,8 @@ impl Extents {
         self.maps.get(&id).is_some_and(|map| map.first & 1 << (first % GRANULES) != 0)
     }
 
-    /// Frees the extent that begins with granule `first` of `file`. Returns the segments that no extent is in any more,
-    /// or `None` if no extent begins there.
+    /// Frees the extent that begins with granule `first` of `file`. Returns the segments that no
+    /// extent is in any more, or `None` if no extent begins there.
     #[must_use]
     pub fn free(&mut self, file: u32, first: u32, bytes_each: u64) -> Option<Vec<SegmentId>> {
         let extent = self.extent_at(file, first, bytes_each)?;
@@ -146,8 +148,8 @@ impl Extents {
         Some(self.put_free(extent))
     }
 
-    /// Adds granules to the free ones, and joins them with their neighbours. Returns the segments that no extent is in
-    /// any more.
+    /// Adds granules to the free ones, and joins them with their neighbours. Returns the segments
+    /// that no extent is in any more.
     #[must_use]
     pub fn put_free(&mut self, granules: Granules) -> Vec<SegmentId> {
         if granules.count == 0 {
@@ -217,8 +219,8 @@ impl Extents {
         self.maps.get(&id).map_or(0, |map| map.used.count_ones())
     }
 
-    /// Adds a segment to those to be swept. Returns whether a stretch of them begins with it. Segments are added in
-    /// their order.
+    /// Adds a segment to those to be swept. Returns whether a stretch of them begins with it.
+    /// Segments are added in their order.
     pub fn put_unswept(&mut self, id: SegmentId) -> bool {
         if let Some((first, length)) = self.unswept.range_mut(..id).next_back()
             && first.file == id.file
@@ -231,7 +233,8 @@ impl Extents {
         true
     }
 
-    /// Takes the stretch of adjacent segments, to be swept together, that `id` is in. Returns its first and its length.
+    /// Takes the stretch of adjacent segments, to be swept together, that `id` is in. Returns its
+    /// first and its length.
     pub fn take_unswept(&mut self, id: SegmentId) -> Option<(SegmentId, u32)> {
         let (first, length) = self.unswept.range(..=id).next_back().map(|(first, length)| (*first, *length))?;
         if first.file != id.file || first.index + length <= id.index {
@@ -266,7 +269,8 @@ mod tests {
     }
 
     impl Subject {
-        /// Takes an extent for `bytes` where one fits, or else in the last of enough adjacent free segments.
+        /// Takes an extent for `bytes` where one fits, or else in the last of enough adjacent free
+        /// segments.
         fn take(&mut self, bytes: u64, owner: u32) {
             let count = bytes.div_ceil(BYTES_EACH) as u32;
             let extent = self.extents.take(bytes).or_else(|| {
@@ -310,7 +314,8 @@ mod tests {
         }
     }
 
-    /// Hazard: granules are lost or given out twice as extents come and go across the boundaries of segments.
+    /// Hazard: granules are lost or given out twice as extents come and go across the boundaries of
+    /// segments.
     #[test]
     fn every_granule_is_in_one_place() {
         for seed in 0..60 {
@@ -330,7 +335,8 @@ mod tests {
         }
     }
 
-    /// Recovery finds what a prepared transaction wrote in granules that are free to everybody else.
+    /// Recovery finds what a prepared transaction wrote in granules that are free to everybody
+    /// else.
     #[test]
     fn what_recovery_keeps_leaves_the_rest_free() {
         let mut extents = Extents::default();

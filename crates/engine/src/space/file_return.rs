@@ -1,16 +1,20 @@
-//! Files given back: purge takes the last file off a table's chain once nothing in it is in use, and removes it.
+//! Files given back: purge takes the last file off a table's chain once nothing in it is in use,
+//! and removes it.
 //!
-//! A file goes when all its segments are on the list of free ones, or hold the last pages of the row directory, none of which
-//! is published or taken; so nobody owns a segment there, and none is still to be swept. It goes only if the other files
-//! have so much free that the next insert does not need it again ([`Chain::high_water`]), and after purge has found it so for some
-//! rounds in a row: a large row that is updated again and again would otherwise have a file made and removed each time.
-//! One file goes in a round. The first file stays. So does one whose rows were used so unequally often that no incarnation
-//! is later than those of all of them: its room is free for other rows of the table.
+//! A file goes when all its segments are on the list of free ones, or hold the last pages of the
+//! row directory, none of which is published or taken; so nobody owns a segment there, and none is
+//! still to be swept. It goes only if the other files have so much free that the next insert does
+//! not need it again ([`Chain::high_water`]), and after purge has found it so for some rounds in a
+//! row: a large row that is updated again and again would otherwise have a file made and removed
+//! each time. One file goes in a round. The first file stays. So does one whose rows were used so
+//! unequally often that no incarnation is later than those of all of them: its room is free for
+//! other rows of the table.
 //!
-//! No record can name a place in the file: purge freed its cells, RIDs and pages below the checkpoint (I8). The link to
-//! the file is cleared durably before the file is removed (I3). A crash in between leaves a file that nothing names, which
-//! the next opening of the table removes. Nobody takes a segment, a page or the file's place in the chain meanwhile: the
-//! locks of all three are held, in the order growing; the directory's free places; the free segments.
+//! No record can name a place in the file: purge freed its cells, RIDs and pages below the
+//! checkpoint (I8). The link to the file is cleared durably before the file is removed (I3). A
+//! crash in between leaves a file that nothing names, which the next opening of the table removes.
+//! Nobody takes a segment, a page or the file's place in the chain meanwhile: the locks of all
+//! three are held, in the order growing; the directory's free places; the free segments.
 
 use super::directory_space::{DirectorySpace, Tail};
 use super::free::FreeSegments;
@@ -20,8 +24,8 @@ use crate::files::directory::Directory;
 use crate::format::data_file_name;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most files of a table that are given back and still mapped: the rest stays until nobody uses the table, or it is
-/// closed.
+/// Most files of a table that are given back and still mapped: the rest stays until nobody uses the
+/// table, or it is closed.
 const GIVEN_BACK_MAX: usize = 64;
 
 /// Gives back the files of one table.
@@ -32,8 +36,8 @@ pub struct FileReturn {
 }
 
 impl FileReturn {
-    /// A round of purge: gives the last file back if it may go. `let_go` frees what shards have at hand in a file. One
-    /// thread at a time may call this.
+    /// A round of purge: gives the last file back if it may go. `let_go` frees what shards have at
+    /// hand in a file. One thread at a time may call this.
     pub fn round(&self, segments: &Segments, directory_space: &DirectorySpace, let_go: impl FnOnce(u32)) {
         let Some(last) = spare_file(segments) else { return self.rounds.store(0, Ordering::Relaxed) };
         let_go(last);

@@ -18,7 +18,8 @@ pub struct TakenExtent {
     pub rest: Granules,
 }
 
-/// The segments of a table that are free, that offer free cells, or that are still to be swept; and its extents.
+/// The segments of a table that are free, that offer free cells, or that are still to be swept; and
+/// its extents.
 #[derive(Default)]
 pub struct FreeSegments {
     /// Stretches of adjacent free segments: the first of each, and their number.
@@ -113,7 +114,8 @@ impl FreeSegments {
         u64::from(self.count_in(file)) * file.segment_bytes()
     }
 
-    /// Forgets all segments of `file`, which is given back: those that are not free hold free pages of the directory.
+    /// Forgets all segments of `file`, which is given back: those that are not free hold free pages
+    /// of the directory.
     pub fn remove_file(&mut self, file: &DataFile) {
         let [first, last] = [0, u32::MAX].map(|index| SegmentId { file: file.sequence(), index });
         let stretches: Vec<_> = self.free.range(first..=last).map(|(first, length)| (*first, *length)).collect();
@@ -135,9 +137,10 @@ impl FreeSegments {
         Some(first)
     }
 
-    /// Takes room for an extent of `bytes`: free granules beside other extents, or the end of a stretch of free
-    /// segments together with the free granules behind it, if `kept` other segments stay free. Extents fill a file from
-    /// its end and cells from its beginning, so they do not part each other's room.
+    /// Takes room for an extent of `bytes`: free granules beside other extents, or the end of a
+    /// stretch of free segments together with the free granules behind it, if `kept` other segments
+    /// stay free. Extents fill a file from its end and cells from its beginning, so they do not
+    /// part each other's room.
     pub fn take_extent(&mut self, chain: &Chain, bytes: u64, kept: u32) -> Option<TakenExtent> {
         if let Some(extent) = self.extents.take(bytes) {
             return Some(TakenExtent { extent, fresh: 0..0, rest: Granules { count: 0, ..extent } });
@@ -181,7 +184,8 @@ impl FreeSegments {
         emptied.is_some()
     }
 
-    /// Takes exactly `granules` for an extent, which recovery has found in use. Returns whether they were free.
+    /// Takes exactly `granules` for an extent, which recovery has found in use. Returns whether
+    /// they were free.
     pub fn keep_extent(&mut self, file: &DataFile, granules: Granules) -> bool {
         if granules.count == 0 || !self.extents.is_free(granules) {
             return false;

@@ -1,5 +1,6 @@
-//! The list of a table's free RIDs, by directory page: the rows of a page take a bit each, and a page all of whose RIDs
-//! are free is known at once. The incarnation of a free RID is that of its empty word in the directory.
+//! The list of a table's free RIDs, by directory page: the rows of a page take a bit each, and a
+//! page all of whose RIDs are free is known at once. The incarnation of a free RID is that of its
+//! empty word in the directory.
 
 use crate::files::directory::Directory;
 use crate::format::Rid;
@@ -106,7 +107,8 @@ mod tests {
     use perdura_pmem::sim::Random;
     use std::collections::BTreeSet;
 
-    /// Hazard: a RID is lost or given out twice, or a page with a RID that somebody has passes for whole.
+    /// Hazard: a RID is lost or given out twice, or a page with a RID that somebody has passes for
+    /// whole.
     #[test]
     fn every_rid_is_given_out_once() {
         let directory = Directory::new(Geometry { segment_bytes: 4 << 10, page_words: 32 });

@@ -1,12 +1,12 @@
-//! Losses: what versions waste in cells of a larger class than their own, until their class has earned segments of its
-//! own (`open_cells.rs`).
+//! Losses: what versions waste in cells of a larger class than their own, until their class has
+//! earned segments of its own (`open_cells.rs`).
 
 use crate::files::cells::{self, CLASS_SLOTS};
 use crate::format::UNIT_BYTES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// For each class of cells, the units that its versions have wasted in larger cells. It never shrinks: versions that
-/// are freed do not count back.
+/// For each class of cells, the units that its versions have wasted in larger cells. It never
+/// shrinks: versions that are freed do not count back.
 pub struct Losses([AtomicU32; CLASS_SLOTS]);
 
 impl Default for Losses {

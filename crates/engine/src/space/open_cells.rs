@@ -1,15 +1,18 @@
-//! The open segments of one owner, a shard or a bulk insert: those whose cells it fills, at most one for each class.
+//! The open segments of one owner, a shard or a bulk insert: those whose cells it fills, at most
+//! one for each class.
 //!
-//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for each from the start
-//! would make a small table large; too few would waste cells. So a class has to earn its segment: its versions go to
-//! the next larger open cells until they have wasted a quarter of a segment there (`losses.rs`, kept for the whole
-//! table). From then on each owner opens a segment of that class. For a version larger than all open cells the owner
-//! opens a class twice the largest open one, or larger still if the version needs it, so that rows of growing length
-//! open few. When an owner closes a segment partly filled, the next owner that asks for its class continues there. Whoever
-//! moves rows takes no segment into use: it fills up those that are offered.
+//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
+//! each from the start would make a small table large; too few would waste cells. So a class has to
+//! earn its segment: its versions go to the next larger open cells until they have wasted a quarter
+//! of a segment there (`losses.rs`, kept for the whole table). From then on each owner opens a
+//! segment of that class. For a version larger than all open cells the owner opens a class twice
+//! the largest open one, or larger still if the version needs it, so that rows of growing length
+//! open few. When an owner closes a segment partly filled, the next owner that asks for its class
+//! continues there. Whoever moves rows takes no segment into use: it fills up those that are
+//! offered.
 //!
-//! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of one, beside what
-//! rounding versions up to cells wastes.
+//! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
+//! one, beside what rounding versions up to cells wastes.
 
 use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::error::{ErrorKind, Result};
@@ -32,7 +35,8 @@ pub trait SegmentOwner {
 /// The open segments of one owner.
 pub struct OpenSet<O: SegmentOwner> {
     segments: Vec<O::Segment>,
-    /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is opened.
+    /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is
+    /// opened.
     by_slot: Vec<u8>,
 }
 
@@ -46,8 +50,8 @@ impl<O: SegmentOwner> OpenSet<O> {
     /// Claims a cell for a version of class `class`. Returns its word and its segment.
     ///
     /// # Errors
-    /// DeviceFull or TableFull if there is neither a cell of that class or a larger one, nor room for a segment;
-    /// Damaged.
+    /// DeviceFull or TableFull if there is neither a cell of that class or a larger one, nor room
+    /// for a segment; Damaged.
     #[inline]
     pub fn claim(&mut self, segments: &Segments, class: u32) -> Result<(Word, &mut O::Segment)> {
         if let Some(position) = self.position(class)
@@ -91,7 +95,8 @@ impl<O: SegmentOwner> OpenSet<O> {
         Ok((word, position))
     }
 
-    /// Claims a cell of the smallest larger class with an open segment; closes segments that it finds full.
+    /// Claims a cell of the smallest larger class with an open segment; closes segments that it
+    /// finds full.
     fn claim_larger(&mut self, segments: &Segments, class: u32) -> Option<(Word, usize)> {
         loop {
             let larger = self.segments.iter().enumerate().filter(|(_, segment)| segment.units() > class);
@@ -105,8 +110,9 @@ impl<O: SegmentOwner> OpenSet<O> {
         }
     }
 
-    /// Claims a cell of one of `classes`, the smallest that is free in a segment that is open or offered; `None` if there is
-    /// none. It takes no segment into use, and what the version wastes was counted when it was written first.
+    /// Claims a cell of one of `classes`, the smallest that is free in a segment that is open or
+    /// offered; `None` if there is none. It takes no segment into use, and what the version wastes
+    /// was counted when it was written first.
     pub fn claim_offered(
         &mut self,
         segments: &Segments,

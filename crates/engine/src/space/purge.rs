@@ -1,12 +1,14 @@
 //! Purge reclaims the versions and RIDs that no snapshot and no redo can need any more (I8).
 //!
-//! Replaced versions are unreachable once every snapshot is at or above the commit's CSN, and redo cannot need them once a
-//! durable checkpoint covers the commit. The shadows of the pages hold what was replaced; the queue here names the
-//! pages, each once, so that purge costs what there is to reclaim. Before purge frees the cell of a deleted row, it
-//! empties the directory word, under the RID's next incarnation, and fences.
+//! Replaced versions are unreachable once every snapshot is at or above the commit's CSN, and redo
+//! cannot need them once a durable checkpoint covers the commit. The shadows of the pages hold what
+//! was replaced; the queue here names the pages, each once, so that purge costs what there is to
+//! reclaim. Before purge frees the cell of a deleted row, it empties the directory word, under the
+//! RID's next incarnation, and fences.
 //!
-//! Beside a long snapshot, commits that no snapshot tells apart are merged, in the pages where many have gathered: what
-//! they replaced between them is unreachable too. So neither memory nor space grows with the number of commits.
+//! Beside a long snapshot, commits that no snapshot tells apart are merged, in the pages where many
+//! have gathered: what they replaced between them is unreachable too. So neither memory nor space
+//! grows with the number of commits.
 
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
@@ -16,7 +18,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most pages purged in one batch, after which purge lets others have the core: some 0.4 ms for full pages.
+/// Most pages purged in one batch, after which purge lets others have the core: some 0.4 ms for
+/// full pages.
 pub const BATCH: usize = 16;
 
 /// Versions that a commit hands to purge.
@@ -58,7 +61,8 @@ pub struct PurgeQueue {
 }
 
 impl PurgeQueue {
-    /// Counts rows that a commit has changed, before the commit is stored: purge may take them from then on.
+    /// Counts rows that a commit has changed, before the commit is stored: purge may take them from
+    /// then on.
     pub fn count(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }

@@ -1,9 +1,11 @@
-//! The segments of a table: which are free, how owners take them into use, and how they become free again.
+//! The segments of a table: which are free, how owners take them into use, and how they become free
+//! again.
 //!
-//! All of it is DRAM; a sweep rebuilds it after a restart. The new use of a segment is durable before a committed
-//! record can name anything in it (I3). A segment is swept before the first of its versions is superseded, so while it
-//! is unswept the directory names every version in it that counts. Lock order: growing; the lists; a segment's cells. A
-//! sweep of a segment holds only the last.
+//! All of it is DRAM; a sweep rebuilds it after a restart. The new use of a segment is durable
+//! before a committed record can name anything in it (I3). A segment is swept before the first of
+//! its versions is superseded, so while it is unswept the directory names every version in it that
+//! counts. Lock order: growing; the lists; a segment's cells. A sweep of a segment holds only the
+//! last.
 
 use super::extents::Granules;
 use super::free::FreeSegments;
@@ -120,13 +122,14 @@ impl Segments {
         &self.losses
     }
 
-    /// Locks the lists of free segments. A thread that also locks a segment's cells locks the lists first.
+    /// Locks the lists of free segments. A thread that also locks a segment's cells locks the lists
+    /// first.
     pub fn free_segments(&self) -> MutexGuard<'_, FreeSegments> {
         self.free.lock()
     }
 
-    /// Adds the next file to the chain, with room for what is `need`ed, unless it has more than `files_seen` by now. On
-    /// a device that is nearly full the file is smaller than usual.
+    /// Adds the next file to the chain, with room for what is `need`ed, unless it has more than
+    /// `files_seen` by now. On a device that is nearly full the file is smaller than usual.
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
@@ -167,7 +170,8 @@ impl Segments {
         self.free.lock().bytes() < self.chain.low_water()
     }
 
-    /// Takes a free segment of at least `segment_bytes`, and sweeps or grows if there is none. `kept` others stay free.
+    /// Takes a free segment of at least `segment_bytes`, and sweeps or grows if there is none.
+    /// `kept` others stay free.
     pub fn take_free(&self, segment_bytes: u64, kept: u32) -> Result<SegmentId> {
         let need = Need { segment_bytes, bytes: segment_bytes, kept };
         self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
@@ -198,9 +202,9 @@ impl Segments {
         }
     }
 
-    /// Takes a segment with free cells for one owner: of `class`, or of a larger class if `class` has not earned
-    /// segments of its own. `largest` is the largest class that the owner has open. The segment's use is durable on
-    /// return (I3).
+    /// Takes a segment with free cells for one owner: of `class`, or of a larger class if `class`
+    /// has not earned segments of its own. `largest` is the largest class that the owner has open.
+    /// The segment's use is durable on return (I3).
     pub fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
         let reusable = if earned { class..=class } else { class..=class.saturating_mul(2) };
         if let Some(segment) = self.take_reusable_cells(reusable) {
@@ -225,7 +229,8 @@ impl Segments {
         if classes.is_empty() { None } else { self.take_reusable_cells(classes.start..=classes.end - 1) }
     }
 
-    /// Units of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
+    /// Units of the cell that `word` names; `None` if no cell begins there or the segment is
+    /// unswept.
     pub fn cell_units(&self, word: Word) -> Option<u32> {
         self.cell(word).map(|(_, cells, _)| cells.units())
     }
@@ -239,8 +244,8 @@ impl Segments {
         Some(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the smallest class may take the
-    /// last free segment.
+    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the
+    /// smallest class may take the last free segment.
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(cells::segment_bytes_for(units), u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
@@ -252,13 +257,14 @@ impl Segments {
         Ok(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Returns an open segment that its owner has filled. It becomes free or reusable if enough cells were freed
-    /// meanwhile.
+    /// Returns an open segment that its owner has filled. It becomes free or reusable if enough
+    /// cells were freed meanwhile.
     pub fn release(&self, segment: &OpenSegment) {
         drop(self.end_ownership(segment));
     }
 
-    /// Returns an open segment with unused cells. However few these are, the next owner continues there.
+    /// Returns an open segment with unused cells. However few these are, the next owner continues
+    /// there.
     pub fn release_partly_filled(&self, segment: &OpenSegment) {
         let mut free = self.end_ownership(segment);
         let cells = &segment.cells;
@@ -267,8 +273,8 @@ impl Segments {
         }
     }
 
-    /// Ends the ownership of a segment and settles it. Returns the lists, still locked, so that nobody has taken the
-    /// segment yet.
+    /// Ends the ownership of a segment and settles it. Returns the lists, still locked, so that
+    /// nobody has taken the segment yet.
     fn end_ownership(&self, segment: &OpenSegment) -> MutexGuard<'_, FreeSegments> {
         let mut free = self.free.lock();
         segment.cells.taken.store(false, Ordering::Release);
@@ -276,8 +282,9 @@ impl Segments {
         free
     }
 
-    /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. The use of its segments
-    /// is durable on return (I3): the next extent in them may be another session's.
+    /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. The
+    /// use of its segments is durable on return (I3): the next extent in them may be another
+    /// session's.
     pub fn take_extent(&self, bytes: u64) -> Result<Word> {
         let need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes, kept: 1 };
         let taken = self.take(need, |free| free.take_extent(&self.chain, bytes, need.kept))?;
@@ -292,7 +299,8 @@ impl Segments {
         Ok(Word::new(taken.extent.file, file.granule_offset(taken.extent.first), 0))
     }
 
-    /// Frees the cell or extent that `word` names. No reader, record or directory word may name it any more (I8).
+    /// Frees the cell or extent that `word` names. No reader, record or directory word may name it
+    /// any more (I8).
     pub fn free(&self, word: Word) {
         let Some((id, cells, cell)) = self.cell(word) else {
             let extent = self.chain.file(word.file()).and_then(|file| Some((file, file.granule_at(word.offset())?)));
@@ -338,7 +346,8 @@ impl Segments {
         }
     }
 
-    /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the segment is unswept.
+    /// Segment, map and number of the cell that `word` names; `None` if no cell begins there or the
+    /// segment is unswept.
     fn cell(&self, word: Word) -> Option<(SegmentId, Arc<CellMap>, u32)> {
         let file = self.chain.file(word.file())?;
         let index = file.segment_of(word.offset())?;
@@ -347,8 +356,9 @@ impl Segments {
         Some((SegmentId { file: word.file(), index }, cells, cell))
     }
 
-    /// Takes sparse segments to be emptied, up to `most`, if the table has so many that it is worth it. Until
-    /// [`Segments::end_emptying`] nobody is offered their cells. They become free with their last cell.
+    /// Takes sparse segments to be emptied, up to `most`, if the table has so many that it is worth
+    /// it. Until [`Segments::end_emptying`] nobody is offered their cells. They become free with
+    /// their last cell.
     pub fn begin_emptying(&self, most: usize) -> Vec<Emptied> {
         let mut free = self.free.lock();
         if !free.sparse.is_worth_emptying(self.chain.bytes() - free.bytes()) {
@@ -373,8 +383,9 @@ impl Segments {
         self.settle(&mut free, segment.id, &segment.cells);
     }
 
-    /// Makes a segment free if it is empty, or reusable if more than one in 64 of its cells is free. A segment with an
-    /// owner stays as it is, and so does one that is being emptied until it is empty. `free` are the locked lists.
+    /// Makes a segment free if it is empty, or reusable if more than one in 64 of its cells is
+    /// free. A segment with an owner stays as it is, and so does one that is being emptied until it
+    /// is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
@@ -400,14 +411,14 @@ impl Segments {
         }
     }
 
-    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell or an extent
-    /// begins there.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
+    /// cell or an extent begins there.
     pub fn ensure_swept(&self, word: Word) -> Result<()> {
         LastSwept::default().ensure_in(self, word)
     }
 
-    /// Sweeps the segment that `word` names a place in. Returns it with the offset of its first cell and their map; `None`
-    /// if an extent begins there.
+    /// Sweeps the segment that `word` names a place in. Returns it with the offset of its first
+    /// cell and their map; `None` if an extent begins there.
     fn swept(&self, word: Word) -> Result<Option<(SegmentId, u64, Arc<CellMap>)>> {
         let (region, at) = self.chain.locate(word)?;
         let file = self.chain.file(word.file()).expect("located");
@@ -428,8 +439,9 @@ impl Segments {
         })
     }
 
-    /// Sweeps a segment that holds cells or extents, unless that is done, and returns the map of its cells; `None` if
-    /// it holds none. A segment is swept once only: later it may be free or have another use.
+    /// Sweeps a segment that holds cells or extents, unless that is done, and returns the map of
+    /// its cells; `None` if it holds none. A segment is swept once only: later it may be free or
+    /// have another use.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
         // A segment may be swept by who needs it, and then go with its file.
         let Some(file) = self.chain.file(id.file).filter(|file| id.index < file.segment_count()) else {
@@ -455,8 +467,8 @@ impl Segments {
         Ok(cells.clone())
     }
 
-    /// Sweeps a stretch of segments of extents, unless that is done: extents go on from one into the next. Nobody else
-    /// takes room from the lists meanwhile.
+    /// Sweeps a stretch of segments of extents, unless that is done: extents go on from one into
+    /// the next. Nobody else takes room from the lists meanwhile.
     fn sweep_extents(&self, file: &DataFile, id: SegmentId) {
         let mut free = self.free.lock();
         let Some((first, length)) = free.extents.take_unswept(id) else { return };
@@ -496,8 +508,8 @@ impl Segments {
         Ok(any)
     }
 
-    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its segment. `room` bytes
-    /// behind the version belong to it.
+    /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its
+    /// segment. `room` bytes behind the version belong to it.
     pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
         let (region, at) = self.chain.locate(word)?;
         let index = self.chain.file(word.file()).and_then(|file| file.segment_of(at)).expect("located in a segment");
@@ -529,8 +541,9 @@ impl Segments {
     }
 }
 
-/// Segments are worth another owner if more than one in so many of their cells is free. A table that is updated at random keeps
-/// up to that share of its cells free in segments that nobody takes over.
+/// Segments are worth another owner if more than one in so many of their cells is free. A table
+/// that is updated at random keeps up to that share of its cells free in segments that nobody takes
+/// over.
 const FREE_SHARE: u32 = 64;
 
 /// Whether a segment with `used` of its `count` cells in use is worth another owner.
@@ -538,13 +551,15 @@ fn has_room(used: u32, count: u32) -> bool {
     used < count - count / FREE_SHARE
 }
 
-/// The segment that was found swept last: versions that are replaced one after the other mostly lie in one segment.
+/// The segment that was found swept last: versions that are replaced one after the other mostly lie
+/// in one segment.
 #[derive(Default)]
 pub struct LastSwept(Option<(SegmentId, u64, Arc<CellMap>)>);
 
 impl LastSwept {
-    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a cell begins there.
-    /// Called for versions that are in use, so their segment is not given to another use meanwhile.
+    /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
+    /// cell begins there. Called for versions that are in use, so their segment is not given to
+    /// another use meanwhile.
     #[inline]
     pub fn ensure(&mut self, table: &Segments, word: Word) -> Result<()> {
         if self.begins_cell(word) { Ok(()) } else { self.ensure_in(table, word) }

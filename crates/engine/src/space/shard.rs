@@ -1,7 +1,7 @@
 //! A shard of a table's allocator: open segments by class of cells, and RIDs at hand.
 //!
-//! Sessions are spread over a table's shards, so two of them seldom meet at one lock. Lock order: shard; then the lists
-//! of free segments, or of the directory's free places.
+//! Sessions are spread over a table's shards, so two of them seldom meet at one lock. Lock order:
+//! shard; then the lists of free segments, or of the directory's free places.
 
 use super::directory_space::DirectorySpace;
 use super::open_cells::{OpenSet, SegmentOwner};
@@ -43,8 +43,8 @@ impl Shard {
         self.open.claim(segments, units).map(|(word, _)| word)
     }
 
-    /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it before its RIDs are
-    /// given out (I3).
+    /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it
+    /// before its RIDs are given out (I3).
     pub fn claim_rid(
         &mut self,
         segments: &Segments,
@@ -73,7 +73,8 @@ impl Shard {
         }
     }
 
-    /// Lets go of the segments in `file` that are empty and of the RIDs in its pages, so that the file may be given back.
+    /// Lets go of the segments in `file` that are empty and of the RIDs in its pages, so that the
+    /// file may be given back.
     pub fn let_go(&mut self, segments: &Segments, directory_space: &DirectorySpace, file: u32) {
         self.open.close_those(segments, |segment| segment.id.file == file && segment.cells.used() == 0);
         let directory = segments.chain().directory();

@@ -1,14 +1,17 @@
-//! Sparse segments: so little of them is left that it pays to move the rest away, so that they become free for every use.
+//! Sparse segments: so little of them is left that it pays to move the rest away, so that they
+//! become free for every use.
 //!
-//! A segment is sparse if it holds cells, has no owner, and at most a quarter of its cells is in use. A table's sparse
-//! segments are worth emptying if they are at least [`SEGMENTS_MIN`], and at least a quarter of the table's bytes in use.
-//! Of each class those farthest along the chain are emptied, as many as the others of the class have room for. So what is
-//! left of the table gathers in the first files, and a class with one sparse segment is left alone.
+//! A segment is sparse if it holds cells, has no owner, and at most a quarter of its cells is in
+//! use. A table's sparse segments are worth emptying if they are at least [`SEGMENTS_MIN`], and at
+//! least a quarter of the table's bytes in use. Of each class those farthest along the chain are
+//! emptied, as many as the others of the class have room for. So what is left of the table gathers
+//! in the first files, and a class with one sparse segment is left alone.
 //!
-//! A row goes to a cell that is offered already, no larger than the one it leaves: no segment is taken into use for it, and
-//! the table never grows by moves. Smaller cells may take the room that another class was chosen for; then some of its rows
-//! stay, and the next selection knows. The end is reached: a row goes to smaller cells, or among equal ones to a segment
-//! before its own or to one that is not sparse, and no move makes one sparse.
+//! A row goes to a cell that is offered already, no larger than the one it leaves: no segment is
+//! taken into use for it, and the table never grows by moves. Smaller cells may take the room that
+//! another class was chosen for; then some of its rows stay, and the next selection knows. The end
+//! is reached: a row goes to smaller cells, or among equal ones to a segment before its own or to
+//! one that is not sparse, and no move makes one sparse.
 
 use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
@@ -27,7 +30,8 @@ pub fn is_sparse(used: u32, count: u32) -> bool {
 pub struct Emptied {
     /// Place of the segment in the chain.
     pub id: SegmentId,
-    /// The map of its cells. Once none of them is in use the segment is free, and may have another use.
+    /// The map of its cells. Once none of them is in use the segment is free, and may have another
+    /// use.
     pub cells: Arc<CellMap>,
     /// Offset of its first cell in the file, in bytes.
     pub start: u64,
@@ -61,8 +65,8 @@ impl Sparse {
         self.segments.len() >= SEGMENTS_MIN && self.bytes * 4 >= table_bytes
     }
 
-    /// Chooses up to `most` segments to be emptied. `cells` tells how many cells of a segment are in use, and how many it
-    /// has.
+    /// Chooses up to `most` segments to be emptied. `cells` tells how many cells of a segment are
+    /// in use, and how many it has.
     pub fn choose(&self, most: usize, cells: impl Fn(SegmentId) -> (u32, u32)) -> Vec<(u32, SegmentId)> {
         let (first, last) = (SegmentId { file: 0, index: 0 }, SegmentId { file: u32::MAX, index: u32::MAX });
         let mut chosen = Vec::new();

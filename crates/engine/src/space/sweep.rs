@@ -1,10 +1,11 @@
 //! The sweep of a segment: it finds the cells and extents in use, after a restart.
 //!
-//! A cell is in use iff the directory word of the RID in its header names it (I4), and so is an extent. Whatever else its bytes hold, torn
-//! or stale, is free space.
+//! A cell is in use iff the directory word of the RID in its header names it (I4), and so is an
+//! extent. Whatever else its bytes hold, torn or stale, is free space.
 //!
-//! Purge empties words below the checkpoint, so no redo stores them again. A process that was killed before the fence leaves such
-//! a word empty in the cache only; the sweep makes it durable before anybody reuses the cell that it named (I3, I8).
+//! Purge empties words below the checkpoint, so no redo stores them again. A process that was
+//! killed before the fence leaves such a word empty in the cache only; the sweep makes it durable
+//! before anybody reuses the cell that it named (I3, I8).
 
 use crate::files::cells::CellMap;
 use crate::files::chain::{Chain, SegmentId, rid_at};
@@ -25,7 +26,8 @@ pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Dire
     directory.reclaim_words(emptied);
 }
 
-/// Whether the directory word of the RID at `at` names that place. Adds rows whose words were emptied to `emptied`.
+/// Whether the directory word of the RID at `at` names that place. Adds rows whose words were
+/// emptied to `emptied`.
 fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u64>) -> bool {
     let rid = rid_at(file.region(), at);
     let word = directory.word(rid.row());
@@ -37,8 +39,8 @@ fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u6
     !word.is_empty() && named
 }
 
-/// The extents within `granules` that the directory names, in their order. One whose header is damaged, so that its
-/// length is unknown, goes as far as the next one begins.
+/// The extents within `granules` that the directory names, in their order. One whose header is
+/// damaged, so that its length is unknown, goes as far as the next one begins.
 pub fn live_extents(file: &DataFile, granules: Range<u32>, chain: &Chain) -> Vec<Range<u32>> {
     let (directory, mut emptied) = (chain.directory(), Vec::new());
     let mut found: Vec<Range<u32>> = Vec::new();

@@ -1,5 +1,5 @@
-//! The audit of a table at rest: it accounts for every segment, cell and RID, so that none is lost and none is given
-//! out twice (I4, I8).
+//! The audit of a table at rest: it accounts for every segment, cell and RID, so that none is lost
+//! and none is given out twice (I4, I8).
 //!
 //! It is for tests and tools. The pool must be swept, and no transaction may be active.
 
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Table {
-    /// Checks that exactly the live and the superseded versions hold cells, and that each segment and RID is in one
-    /// place.
+    /// Checks that exactly the live and the superseded versions hold cells, and that each segment
+    /// and RID is in one place.
     ///
     /// # Errors
     /// Damaged, with what does not add up.
@@ -105,7 +105,8 @@ impl Table {
         Ok(live)
     }
 
-    /// Number of versions that hold cells although the directory no longer names them: older snapshots may see them.
+    /// Number of versions that hold cells although the directory no longer names them: older
+    /// snapshots may see them.
     fn replaced_live(&self) -> usize {
         let mut live = 0;
         self.shadows().each(|shadow| {
@@ -144,8 +145,8 @@ impl Table {
         }
     }
 
-    /// Checks that the free RIDs are exactly those of empty words in published pages, and that the free pages are exactly
-    /// the unpublished ones.
+    /// Checks that the free RIDs are exactly those of empty words in published pages, and that the
+    /// free pages are exactly the unpublished ones.
     fn audit_rids(&self) -> Result<()> {
         let free = self.space.free_rows();
         let mut seen = FxHashSet::default();

@@ -1,5 +1,5 @@
-//! Soundness of a row, a page of the row directory and a segment (I6). Redo, the offline check and CHECK TABLE verify by
-//! it; each knows by itself why nobody frees the versions meanwhile.
+//! Soundness of a row, a page of the row directory and a segment (I6). Redo, the offline check and
+//! CHECK TABLE verify by it; each knows by itself why nobody frees the versions meanwhile.
 
 use super::Table;
 use crate::error::{Error, Result};
@@ -18,8 +18,8 @@ impl Table {
     /// Verifies that `word` names a version of row `rid` whose bytes match its checksum.
     ///
     /// # Safety
-    /// Nobody may free the version while this runs and while the row lives: a snapshot, a row lock or the write set holds it,
-    /// or there is no session.
+    /// Nobody may free the version while this runs and while the row lives: a snapshot, a row lock
+    /// or the write set holds it, or there is no session.
     pub(crate) unsafe fn verify_version(&self, rid: Rid, word: Word) -> Result<Sound<'_>> {
         let (region, at, header) = self.chain().header(word, rid)?;
         // SAFETY: as the caller vouches for.
@@ -32,7 +32,8 @@ impl Table {
         Ok(Sound { header, row })
     }
 
-    /// Verifies that `word` names a version of row `rid`, at a place where one can begin: a cell, or an extent as long as it is.
+    /// Verifies that `word` names a version of row `rid`, at a place where one can begin: a cell,
+    /// or an extent as long as it is.
     pub(crate) fn verify_place(&self, rid: Rid, word: Word) -> Result<()> {
         let (region, at, header) = self.chain().header(word, rid)?;
         let file = self.chain().file(word.file()).expect("located above");
@@ -52,8 +53,8 @@ impl Table {
         Err(Error::damaged(region.name(), at, what))
     }
 
-    /// Tells `found` of each word in page `page` of the directory that no commit can have stored, its state included. What lies in
-    /// an unpublished page does not count.
+    /// Tells `found` of each word in page `page` of the directory that no commit can have stored,
+    /// its state included. What lies in an unpublished page does not count.
     pub(crate) fn verify_page(&self, page: u64, found: &mut dyn FnMut(Error)) {
         let directory = self.directory();
         if let Err(error) = directory.check_state(page) {

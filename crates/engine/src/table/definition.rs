@@ -8,7 +8,8 @@ use std::sync::Arc;
 pub struct Definition {
     /// Its indexes.
     pub indexes: Arc<[IndexDefinition]>,
-    /// The number of each index, by which its leaves and the log know it. No number is given twice in a table.
+    /// The number of each index, by which its leaves and the log know it. No number is given twice
+    /// in a table.
     pub numbers: Arc<[u16]>,
     /// Numbers from this one on were never given.
     pub next_number: u16,

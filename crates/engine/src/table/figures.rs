@@ -1,5 +1,5 @@
-//! The figures of a table that DRAM alone knows, and those of its space. The former outlive the open table: its register
-//! keeps them while the table is closed.
+//! The figures of a table that DRAM alone knows, and those of its space. The former outlive the
+//! open table: its register keeps them while the table is closed.
 
 use crate::format::IndexDefinition;
 use crate::index::measure::Measured;
@@ -12,7 +12,8 @@ pub(crate) struct Figures {
     rows: AtomicI64,
     /// The rows have been counted since the pool was opened.
     counted: AtomicBool,
-    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
+    /// CSN of the commit that created the table or put it in the place of another; 0 if that was
+    /// before this run.
     defined: AtomicU64,
     changed_at: AtomicU64,
 }
@@ -30,7 +31,8 @@ pub struct TableSpace {
     pub files: usize,
     /// Size of the data files, in bytes.
     pub data_bytes: u64,
-    /// Bytes of the data files in free segments; unknown of a table that was not open since the start.
+    /// Bytes of the data files in free segments; unknown of a table that was not open since the
+    /// start.
     pub free_bytes: Option<u64>,
     /// Estimated number of rows; unknown of a table that was not open since the start.
     pub rows: Option<u64>,
@@ -38,7 +40,8 @@ pub struct TableSpace {
     pub purge_lag: usize,
     /// Free RIDs in the directory pages that are swept; unknown of a closed table.
     pub free_rids: Option<usize>,
-    /// Segments and directory pages not swept since the table was opened; unknown of a closed table.
+    /// Segments and directory pages not swept since the table was opened; unknown of a closed
+    /// table.
     pub unswept: Option<usize>,
 }
 
@@ -53,7 +56,8 @@ pub struct IndexSpace {
     pub position: usize,
     /// How it was declared.
     pub definition: IndexDefinition,
-    /// Estimated number of entries: each row has one. Unknown of a table that was not open since the start.
+    /// Estimated number of entries: each row has one. Unknown of a table that was not open since
+    /// the start.
     pub entries: Option<u64>,
     /// Its leaves; unknown of a closed table.
     pub measured: Option<Measured>,
@@ -89,7 +93,8 @@ impl Figures {
         }
     }
 
-    /// CSN of the commit that created the table or put it in the place of another; 0 if that was before this run.
+    /// CSN of the commit that created the table or put it in the place of another; 0 if that was
+    /// before this run.
     pub fn defined(&self) -> Csn {
         self.defined.load(Ordering::Acquire)
     }
@@ -99,7 +104,8 @@ impl Figures {
         self.defined.store(csn, Ordering::Release);
     }
 
-    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool was opened.
+    /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool
+    /// was opened.
     pub fn changed_at(&self) -> u64 {
         self.changed_at.load(Ordering::Relaxed)
     }
@@ -107,7 +113,8 @@ impl Figures {
     /// Notes that a commit changed the table at `now`.
     #[inline]
     pub fn set_changed(&self, now: u64) {
-        // Most commits come within a second of the last, and sessions share the line: load before storing.
+        // Most commits come within a second of the last, and sessions share the line: load before
+        // storing.
         if self.changed_at() < now {
             self.changed_at.fetch_max(now, Ordering::Relaxed);
         }

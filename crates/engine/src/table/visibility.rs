@@ -1,8 +1,9 @@
 //! Visibility: which version of a row a reader sees.
 //!
-//! The directory word names the newest committed version whose word is stored. Where a page has a shadow, the shadow
-//! says what a snapshot sees instead: words not stored yet, words that newer commits replaced, the reader's own writes.
-//! A page that a bulk insert published is seen by snapshots at or above its CSN.
+//! The directory word names the newest committed version whose word is stored. Where a page has a
+//! shadow, the shadow says what a snapshot sees instead: words not stored yet, words that newer
+//! commits replaced, the reader's own writes. A page that a bulk insert published is seen by
+//! snapshots at or above its CSN.
 
 use super::Table;
 use crate::error::Result;
@@ -34,10 +35,11 @@ impl RowRef {
     /// The bytes of the row.
     ///
     /// # Safety
-    /// The session read the row from a table of its own pool; a [`Scan`] that it came from was begun by the same session
-    /// in the same statement. While the slice lives, that session must not end or begin a statement, catch up
-    /// ([`Session::catch_up`]), or roll back, not even to a savepoint, nor unlock a row that it read with
-    /// [`ReadView::Newest`]; and somebody must keep the [`Table`], which maps the row's file.
+    /// The session read the row from a table of its own pool; a [`Scan`] that it came from was
+    /// begun by the same session in the same statement. While the slice lives, that session must
+    /// not end or begin a statement, catch up ([`Session::catch_up`]), or roll back, not even to a
+    /// savepoint, nor unlock a row that it read with [`ReadView::Newest`]; and somebody must keep
+    /// the [`Table`], which maps the row's file.
     ///
     /// [`Scan`]: crate::Scan
     /// [`Session::catch_up`]: crate::Session::catch_up
@@ -52,12 +54,13 @@ impl RowRef {
 pub enum ReadView {
     /// The newest version at the snapshot of the statement or transaction.
     Snapshot,
-    /// The newest committed version; for rows that the reader has locked: the lock holds the version, so the row is not
-    /// valid beyond it. It takes no snapshot for the transaction.
+    /// The newest committed version; for rows that the reader has locked: the lock holds the
+    /// version, so the row is not valid beyond it. It takes no snapshot for the transaction.
     Newest,
 }
 
-/// Reads the rows of a scan, page after page. Most lie in the file of the one before, so it remembers that file.
+/// Reads the rows of a scan, page after page. Most lie in the file of the one before, so it
+/// remembers that file.
 pub(crate) struct RowReader {
     table: Arc<Table>,
     /// The file of the row before in the page, one of `table`'s chain.
@@ -66,7 +69,8 @@ pub(crate) struct RowReader {
     sequence: u32,
 }
 
-// SAFETY: the file is borrowed from the table, which the reader holds, and both may be used by any thread.
+// SAFETY: the file is borrowed from the table, which the reader holds, and both may be used by any
+// thread.
 unsafe impl Send for RowReader {}
 // SAFETY: as for Send.
 unsafe impl Sync for RowReader {}
@@ -76,9 +80,9 @@ impl RowReader {
         RowReader { table, file: None, sequence: 0 }
     }
 
-    /// Looks the file up anew: the words that follow were loaded since, and its number may name another file now. It names
-    /// the same one for all words of the page, since a file with a version that the reader's snapshot sees is not
-    /// given back.
+    /// Looks the file up anew: the words that follow were loaded since, and its number may name
+    /// another file now. It names the same one for all words of the page, since a file with a
+    /// version that the reader's snapshot sees is not given back.
     pub fn start_page(&mut self) {
         self.file = self.table.chain().file(self.sequence).map(NonNull::from);
     }
@@ -92,7 +96,8 @@ impl RowReader {
         self.file.map(|file| unsafe { file.as_ref() })
     }
 
-    /// Asks for the version that `word` names ahead of its use, if it lies in the file of the row before.
+    /// Asks for the version that `word` names ahead of its use, if it lies in the file of the row
+    /// before.
     #[inline]
     pub fn prefetch(&self, word: Word) {
         if let Some(file) = self.known(word) {
@@ -100,8 +105,8 @@ impl RowReader {
         }
     }
 
-    /// The row that `word` names, if all is well and it lies in the file of the row before. `None` tells nothing:
-    /// [`RowReader::row`] does.
+    /// The row that `word` names, if all is well and it lies in the file of the row before. `None`
+    /// tells nothing: [`RowReader::row`] does.
     #[inline(always)]
     pub fn near_row(&self, rid: Rid, word: Word) -> Option<RowRef> {
         if word.is_tombstone() {
@@ -129,7 +134,8 @@ impl RowReader {
 }
 
 impl Table {
-    /// The committed word of row `row` as a reader at `snapshot` sees it; empty or flagged as deleted if it sees none.
+    /// The committed word of row `row` as a reader at `snapshot` sees it; empty or flagged as
+    /// deleted if it sees none.
     #[inline]
     pub(crate) fn word_at(&self, row: u64, snapshot: Csn) -> Word {
         let directory = self.directory();
@@ -155,8 +161,8 @@ impl Table {
         }
     }
 
-    /// The words of page `page` as a reader at `snapshot` sees them, by position, as far as the page is in use. Returns whether
-    /// it may see any row.
+    /// The words of page `page` as a reader at `snapshot` sees them, by position, as far as the
+    /// page is in use. Returns whether it may see any row.
     #[inline]
     pub(crate) fn words_at(&self, page: u64, snapshot: Csn, own: Option<OwnView<'_>>, words: &mut Vec<Word>) -> bool {
         let directory = self.directory();
@@ -192,8 +198,8 @@ impl Table {
         Ok(Some(RowRef::new(region, at, &header)))
     }
 
-    /// Word and CSN of the newest committed version of row `row`; the CSN is 0 if no snapshot is older. The caller must
-    /// have locked the row, so that nobody replaces the version.
+    /// Word and CSN of the newest committed version of row `row`; the CSN is 0 if no snapshot is
+    /// older. The caller must have locked the row, so that nobody replaces the version.
     pub(crate) fn newest(&self, row: u64) -> (Word, Csn) {
         self.newest_by(row, newest_in)
     }
@@ -223,8 +229,8 @@ impl Table {
     }
 }
 
-/// Word and CSN of the newest committed version of a row whose page is locked. It stores the word if the row's last
-/// commit has not yet.
+/// Word and CSN of the newest committed version of a row whose page is locked. It stores the word
+/// if the row's last commit has not yet.
 pub(crate) fn newest_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Word, Csn) {
     let word = newest_word_in(shadow, table, row);
     let directory = table.directory();
@@ -239,8 +245,8 @@ pub(crate) fn newest_met_in(shadow: &mut PageShadow, table: &Table, row: u64) ->
     (word, shadow.newest_csn_of_page().max(directory.state(directory.page_of(row)).csn()))
 }
 
-/// As [`newest_in`], but it searches only if a CSN that the page remembers is above `limit`. Otherwise the CSN is an upper bound, also
-/// at or below `limit`.
+/// As [`newest_in`], but it searches only if a CSN that the page remembers is above `limit`.
+/// Otherwise the CSN is an upper bound, also at or below `limit`.
 pub(crate) fn newest_up_to(shadow: &mut PageShadow, table: &Table, row: u64, limit: Csn) -> (Word, Csn) {
     let (word, bound) = newest_met_in(shadow, table, row);
     if bound <= limit { (word, bound) } else { newest_in(shadow, table, row) }

@@ -3,8 +3,8 @@
 use super::Table;
 use std::sync::Arc;
 
-/// Says that a transaction has locked a table as a whole or is about to, until it is dropped. Writers that come to the table
-/// meanwhile ask the lock table first.
+/// Says that a transaction has locked a table as a whole or is about to, until it is dropped.
+/// Writers that come to the table meanwhile ask the lock table first.
 pub struct WholeReader(Arc<Table>);
 
 impl WholeReader {

@@ -1,9 +1,11 @@
 //! The online check of a table, which others read and change meanwhile.
 //!
-//! It verifies the segments' descriptors, the words of the row directory, and each committed row with its checksum. Each page is
-//! checked under a snapshot of its own: that holds the versions (I8), and purge goes on behind it. A row that is committed
-//! when its page's turn comes is checked; a deleted one is not. Indexes are checked against the rows of one snapshot
-//! (`check_index.rs`), and their keys with those that the client makes of the rows. The check stores nothing and locks no row.
+//! It verifies the segments' descriptors, the words of the row directory, and each committed row
+//! with its checksum. Each page is checked under a snapshot of its own: that holds the versions
+//! (I8), and purge goes on behind it. A row that is committed when its page's turn comes is
+//! checked; a deleted one is not. Indexes are checked against the rows of one snapshot
+//! (`check_index.rs`), and their keys with those that the client makes of the rows. The check
+//! stores nothing and locks no row.
 
 use super::keys::Key;
 use super::session::Session;
@@ -28,15 +30,15 @@ pub enum CheckDepth {
 
 /// Caller of a table's check.
 pub trait CheckClient {
-    /// Whether to go on; `done` of `all` directory pages are checked. Asked before each page, and in between at least after
-    /// each MiB of rows and the row in which it ends.
+    /// Whether to go on; `done` of `all` directory pages are checked. Asked before each page, and
+    /// in between at least after each MiB of rows and the row in which it ends.
     fn goes_on(&mut self, done: u64, all: u64) -> bool;
 
     /// Whether the bytes, whose checksum is right, are a row of the table's definition.
     fn is_row(&mut self, row: &[u8]) -> bool;
 
-    /// The key that the row must have in the index at `position`, for a full check. `None`: the client cannot tell, and keys are not
-    /// compared with their rows.
+    /// The key that the row must have in the index at `position`, for a full check. `None`: the
+    /// client cannot tell, and keys are not compared with their rows.
     fn key(&mut self, _position: usize, _row: &[u8]) -> Option<Key<'_>> {
         None
     }
@@ -72,8 +74,8 @@ impl Check<'_> {
         &self.table
     }
 
-    /// Whether a row's key in the index at `position` is the one that its row, which a snapshot holds, must have; and whether other
-    /// rows may have it. `None` if nobody compares them.
+    /// Whether a row's key in the index at `position` is the one that its row, which a snapshot
+    /// holds, must have; and whether other rows may have it. `None` if nobody compares them.
     pub(super) fn compares(&mut self, position: usize, row: &[u8], key: &[u8]) -> Option<(bool, bool)> {
         self.bytes += row.len() as u64;
         let wanted = self.client.key(position, row)?;
@@ -106,7 +108,8 @@ impl Check<'_> {
         goes_on
     }
 
-    /// Checks the rows that the words of page `page` of `pages` name, by position. Returns whether to go on.
+    /// Checks the rows that the words of page `page` of `pages` name, by position. Returns whether
+    /// to go on.
     fn rows(&mut self, page: u64, pages: u64, words: &[Word]) -> bool {
         let base = self.table.directory().page_base(page);
         for (row, word) in (base..).zip(words) {
@@ -144,11 +147,12 @@ impl Check<'_> {
 }
 
 impl Session {
-    /// Checks a table as it is committed now, and tells `client` what is wrong with it. It is a statement of its own, which
-    /// [`Session::end_statement`] ends.
+    /// Checks a table as it is committed now, and tells `client` what is wrong with it. It is a
+    /// statement of its own, which [`Session::end_statement`] ends.
     ///
     /// # Errors
-    /// Configuration if the table belongs to another pool. What is wrong with the table is no error.
+    /// Configuration if the table belongs to another pool. What is wrong with the table is no
+    /// error.
     pub fn check_table(
         &mut self,
         table: &Arc<Table>,

@@ -1,5 +1,6 @@
-//! The online check of a table's indexes: each row that a snapshot sees has one entry in each index, and no entry is of
-//! another row; and, where the client makes keys, each entry has the key of its row.
+//! The online check of a table's indexes: each row that a snapshot sees has one entry in each
+//! index, and no entry is of another row; and, where the client makes keys, each entry has the key
+//! of its row.
 
 use super::check::Check;
 use super::session::Session;
@@ -76,7 +77,8 @@ struct Entry<'e> {
     row: u64,
 }
 
-/// Compares the key of an entry with that of its row, which the snapshot sees. Returns whether no other row may have the key.
+/// Compares the key of an entry with that of its row, which the snapshot sees. Returns whether no
+/// other row may have the key.
 fn check_key(table: &Table, entry: &Entry<'_>, snapshot: Csn, check: &mut Check<'_>) -> Result<bool> {
     let word = table.word_at(entry.row, snapshot);
     // A row that cannot be read is a fault of its own.

@@ -1,9 +1,10 @@
 //! The end of a transaction: commit, prepare, rollback.
 //!
-//! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and waits for
-//! durable_csn. Then one store makes it visible, in order; it stores its directory words, moves stored_csn, and
-//! acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes past them (`changes/behind.rs`). In two-phase
-//! commit [`Session::prepare`] makes the redo records durable, and [`Session::commit_ordered`] writes only the commit record.
+//! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and
+//! waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
+//! moves stored_csn, and acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes
+//! past them (`changes/behind.rs`). In two-phase commit [`Session::prepare`] makes the redo records
+//! durable, and [`Session::commit_ordered`] writes only the commit record.
 
 use super::session::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,12 +14,13 @@ use perdura_log::Csn;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    /// Commits the transaction: on return it is durable and visible. A transaction that wrote nothing gets the visible
-    /// CSN.
+    /// Commits the transaction: on return it is durable and visible. A transaction that wrote
+    /// nothing gets the visible CSN.
     ///
     /// # Errors
-    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has been rolled back, with one exception: if the pool failed
-    /// stop while an earlier commit was not durable yet, the next start decides the outcome.
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has been rolled back, with one exception:
+    /// if the pool failed stop while an earlier commit was not durable yet, the next start decides
+    /// the outcome.
     pub fn commit(&mut self) -> Result<Csn> {
         if self.is_read_only() {
             let csn = self.pool.log.visible_csn();
@@ -43,8 +45,8 @@ impl Session {
         if self.state != State::Visible(csn) {
             self.state = State::Ordered(csn);
         }
-        // Planted: a commit is published before all earlier ones are durable; its locks are released before
-        // publication.
+        // Planted: a commit is published before all earlier ones are durable; its locks are
+        // released before publication.
         if perdura_pmem::planted(30) {
             self.publish(csn);
             return Ok(csn);
@@ -56,17 +58,19 @@ impl Session {
             self.publish(csn);
             return Ok(csn);
         }
-        // An earlier commit will never be durable, so nothing may be published (I4). The next start decides.
+        // An earlier commit will never be durable, so nothing may be published (I4). The next start
+        // decides.
         self.forget();
         self.pool.check_writable().map(|()| csn)
     }
 
-    /// Prepares the transaction under the name `xid`, of up to 1024 bytes: from now on it can be committed at any time,
-    /// even after a crash. A transaction that wrote nothing is not prepared. Nobody checks that the name is not taken.
+    /// Prepares the transaction under the name `xid`, of up to 1024 bytes: from now on it can be
+    /// committed at any time, even after a crash. A transaction that wrote nothing is not prepared.
+    /// Nobody checks that the name is not taken.
     ///
     /// # Errors
-    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has then been rolled back, since parts of it may be in the
-    /// log already. NotSupported, without any effect, if it is prepared already.
+    /// DeviceFull, LogFull, ReadOnlyPool. The transaction has then been rolled back, since parts of
+    /// it may be in the log already. NotSupported, without any effect, if it is prepared already.
     pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -97,8 +101,9 @@ impl Session {
         Ok(log.prepare(xid, &self.records)?)
     }
 
-    /// Gives a prepared transaction its place in the commit order and fences its commit record. It cannot fail (I5).
-    /// [`Session::commit`] publishes and acknowledges. A transaction that is not prepared gets the last CSN given out.
+    /// Gives a prepared transaction its place in the commit order and fences its commit record. It
+    /// cannot fail (I5). [`Session::commit`] publishes and acknowledges. A transaction that is not
+    /// prepared gets the last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
         if self.state == State::Prepared {
             self.begin_ending();
@@ -114,9 +119,10 @@ impl Session {
         }
     }
 
-    /// Makes an ordered transaction visible, if all earlier commits are durable; [`Session::commit`] does the rest and
-    /// acknowledges. If the thread that orders a group calls it for each, their own threads need not wait for each other. Until
-    /// [`Session::commit`] others may find a lock held that somebody had to wait for.
+    /// Makes an ordered transaction visible, if all earlier commits are durable;
+    /// [`Session::commit`] does the rest and acknowledges. If the thread that orders a group calls
+    /// it for each, their own threads need not wait for each other. Until [`Session::commit`]
+    /// others may find a lock held that somebody had to wait for.
     pub fn show_ordered(&mut self) {
         if let State::Ordered(csn) = self.state
             && self.pool.log.durable_csn() >= csn
@@ -137,11 +143,12 @@ impl Session {
         Ok(log.commit(reservation, &self.records))
     }
 
-    /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the rest stays in
-    /// `records`.
+    /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the
+    /// rest stays in `records`.
     fn write_records(&mut self) -> Result<()> {
         self.writes.settle();
-        // What a log holds is bounded, however long a transaction is: spilled words are logged by reference.
+        // What a log holds is bounded, however long a transaction is: spilled words are logged by
+        // reference.
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }
@@ -161,8 +168,9 @@ impl Session {
         self.state = State::Visible(csn);
     }
 
-    /// Publishes the transaction, once durable_csn covers it: it is visible, and its locks are free, so nobody waits for what
-    /// follows. Then it stores its words page by page, and hands replaced versions to purge.
+    /// Publishes the transaction, once durable_csn covers it: it is visible, and its locks are
+    /// free, so nobody waits for what follows. Then it stores its words page by page, and hands
+    /// replaced versions to purge.
     fn publish(&mut self, csn: Csn) {
         let moves = self.writes.moves();
         if self.state != State::Visible(csn) {
@@ -186,8 +194,8 @@ impl Session {
     /// Rolls the transaction back, prepared or not.
     ///
     /// # Errors
-    /// NotSupported after [`Session::commit_ordered`]: the commit is durable. [`Session::commit`] must complete it,
-    /// since later commits wait for it.
+    /// NotSupported after [`Session::commit_ordered`]: the commit is durable. [`Session::commit`]
+    /// must complete it, since later commits wait for it.
     pub fn rollback(&mut self) -> Result<()> {
         if let State::Ordered(csn) | State::Visible(csn) = self.state {
             let what =
@@ -204,11 +212,13 @@ impl Session {
             self.owner.note_stage(Stage::RollingBack);
             self.begin_ending();
         }
-        // Planted: what a prepared transaction wrote is freed before the log forgets the transaction.
+        // Planted: what a prepared transaction wrote is freed before the log forgets the
+        // transaction.
         if perdura_pmem::planted(38) && !self.is_read_only() {
             self.undo_all();
         }
-        // The log forgets a prepared transaction first: others may reuse what it wrote right after this (I8).
+        // The log forgets a prepared transaction first: others may reuse what it wrote right after
+        // this (I8).
         if let Some(log) = self.log.take()
             && let Err(error) = log.rollback()
         {
@@ -226,7 +236,8 @@ impl Session {
         self.reset();
     }
 
-    /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written back later.
+    /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written
+    /// back later.
     fn undo_all(&mut self) {
         self.fence_writes();
         self.writes.abandon();
@@ -246,7 +257,8 @@ impl Session {
         self.snapshots.release(&self.pool.snapshots);
     }
 
-    /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by name.
+    /// Moves the prepared transaction, with its locks, to the pool's list until it is decided by
+    /// name.
     fn detach(&mut self) {
         // A write that it refused may have begun one, which nobody else would end.
         self.end_change();

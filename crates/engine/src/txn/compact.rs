@@ -1,14 +1,16 @@
-//! Compaction: rows are moved out of sparse segments (`space/sparse.rs`), which so become free for every use.
+//! Compaction: rows are moved out of sparse segments (`space/sparse.rs`), which so become free for
+//! every use.
 //!
-//! A move is a transaction of its own, through the ordinary commit: logged, durable, its words stored behind, the old place
-//! freed by purge (I8). It writes a row only if nobody holds it, and only if the row is still where it was found; it never
-//! waits for a row, and others wait for it no longer than a small commit takes. Nobody finds a row changed by a move, and no
-//! figure of the table but those of its space.
+//! A move is a transaction of its own, through the ordinary commit: logged, durable, its words
+//! stored behind, the old place freed by purge (I8). It writes a row only if nobody holds it, and
+//! only if the row is still where it was found; it never waits for a row, and others wait for it no
+//! longer than a small commit takes. Nobody finds a row changed by a move, and no figure of the
+//! table but those of its space.
 //!
-//! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and [`BYTES_AT_ONCE`]. The
-//! background thread has a round after each of its own in which nobody has woken it, and breaks off once somebody does. A log
-//! without room to spare ends the round; nobody hears of it. A move takes no segment into use: a row for which no cell is free
-//! stays.
+//! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and
+//! [`BYTES_AT_ONCE`]. The background thread has a round after each of its own in which nobody has
+//! woken it, and breaks off once somebody does. A log without room to spare ends the round; nobody
+//! hears of it. A move takes no segment into use: a row for which no cell is free stays.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -27,8 +29,8 @@ const ROWS_AT_ONCE: usize = 64;
 /// Bytes of versions after which a transaction moves no more.
 const BYTES_AT_ONCE: u64 = 256 << 10;
 
-/// Moves rows out of sparse segments of the open tables, as many as fit in a round, and breaks off between two transactions
-/// when `yields`. Returns their number.
+/// Moves rows out of sparse segments of the open tables, as many as fit in a round, and breaks off
+/// between two transactions when `yields`. Returns their number.
 pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
     let _one = pool.moving.lock();
     let (mut moved, mut left, mut session) = (0, ROUND_BYTES, None);

@@ -43,12 +43,13 @@ pub struct IndexScan {
     moved: Option<Box<MovedRows>>,
 }
 
-/// How many entries ahead a forward scan asks for the words of their rows, and for the versions that those name.
+/// How many entries ahead a forward scan asks for the words of their rows, and for the versions
+/// that those name.
 const WORDS_AHEAD: usize = 8;
 const ROWS_AHEAD: usize = 4;
 
-/// Prefetches of a scan ahead of its reads. It asks for more with each row, so that a scan of a few rows
-/// brings none for nothing.
+/// Prefetches of a scan ahead of its reads. It asks for more with each row, so that a scan of a few
+/// rows brings none for nothing.
 #[derive(Default)]
 struct Ahead {
     /// The entry whose row is read next, if the scan goes on forward.
@@ -67,7 +68,8 @@ impl Ahead {
         *self = Self { next, read: self.read, words: 0, rows: 0 };
     }
 
-    /// The row of entry `at` is read now. Returns the entries for whose words, and for whose versions, it is time to ask.
+    /// The row of entry `at` is read now. Returns the entries for whose words, and for whose
+    /// versions, it is time to ask.
     fn pass(&mut self, at: usize, entries: usize) -> [Range<usize>; 2] {
         if at != self.next {
             *self = Self::default();
@@ -86,8 +88,9 @@ impl Session {
         table.index_list().index(index).ok_or_else(|| no_index(table, index))
     }
 
-    /// Begins a scan of an index. With [`ReadView::Snapshot`] it sees what the snapshot sees, with [`ReadView::Newest`] the
-    /// newest committed entries; and what the transaction changed before it.
+    /// Begins a scan of an index. With [`ReadView::Snapshot`] it sees what the snapshot sees, with
+    /// [`ReadView::Newest`] the newest committed entries; and what the transaction changed before
+    /// it.
     pub fn index_scan(&mut self, table: &Arc<Table>, index: usize, view: ReadView) -> IndexScan {
         self.index_scan_with(table, index, view, ScanBuffers::default())
     }
@@ -104,9 +107,10 @@ impl Session {
         self.index_scan_at(table, index, snapshot, is_consistent, buffers)
     }
 
-    /// Begins a scan of an index for rows to be locked, as [`Session::scan_to_lock`] begins one of a table, in the memory of an
-    /// earlier scan. The caller locks each row, reads it with [`ReadView::Newest`] and compares its key with that of the entry: if
-    /// they differ, [`IndexScan::is_offered_moved`] says what to do.
+    /// Begins a scan of an index for rows to be locked, as [`Session::scan_to_lock`] begins one of
+    /// a table, in the memory of an earlier scan. The caller locks each row, reads it with
+    /// [`ReadView::Newest`] and compares its key with that of the entry: if they differ,
+    /// [`IndexScan::is_offered_moved`] says what to do.
     pub fn index_scan_to_lock(&mut self, table: &Arc<Table>, index: usize, buffers: ScanBuffers) -> IndexScan {
         // Planted: rows to be locked are found leaf by leaf, at no common moment.
         let (snapshot, is_consistent) = match perdura_pmem::planted(240) {
@@ -161,7 +165,8 @@ impl Session {
         }
     }
 
-    /// Fails unless a snapshot keeps purge off the leaves: the statement that began the scan has ended.
+    /// Fails unless a snapshot keeps purge off the leaves: the statement that began the scan has
+    /// ended.
     fn check_snapshot(&self) -> Result<()> {
         if self.snapshots.is_any_open() {
             return Ok(());
@@ -179,7 +184,8 @@ impl Session {
         Ok(())
     }
 
-    /// The first row with exactly this key in index `index`, of which a unique index has one at most.
+    /// The first row with exactly this key in index `index`, of which a unique index has one at
+    /// most.
     ///
     /// # Errors
     /// As for [`Session::read`]; Configuration if there is no such index.
@@ -193,8 +199,9 @@ impl Session {
         row.map(|row| rid_ahead(table, row, view)).transpose()
     }
 
-    /// Number of rows whose keys in index `index` lie between two bounds, which are beginnings of keys, without a look at
-    /// each: exact for a few, otherwise by the number of leaves. Own changes may be left out.
+    /// Number of rows whose keys in index `index` lie between two bounds, which are beginnings of
+    /// keys, without a look at each: exact for a few, otherwise by the number of leaves. Own
+    /// changes may be left out.
     ///
     /// # Errors
     /// As for [`Session::read`]; Configuration if there is no such index.
@@ -212,9 +219,10 @@ impl Session {
         self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
     }
 
-    /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these: going backward the greatest that is
-    /// not above them, going forward the least that is not below. Whoever has inserted it: also a transaction that is not decided, also of
-    /// a row that was deleted and is not purged. `None` if there is no such key.
+    /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these:
+    /// going backward the greatest that is not above them, going forward the least that is not
+    /// below. Whoever has inserted it: also a transaction that is not decided, also of a row that
+    /// was deleted and is not purged. `None` if there is no such key.
     ///
     /// # Errors
     /// As for [`Session::read`]; Configuration if there is no such index.
@@ -244,9 +252,10 @@ impl IndexScan {
         ScanBuffers(self.page)
     }
 
-    /// Goes to the place before or behind a bound, which is the beginning of keys. Forward, the next entry is the first at the
-    /// bound (`Included`) or behind all that begin with it (`Excluded`). Backward, the previous entry is the last that begins
-    /// with the bound or lies below it (`Included`), or the last below it (`Excluded`).
+    /// Goes to the place before or behind a bound, which is the beginning of keys. Forward, the
+    /// next entry is the first at the bound (`Included`) or behind all that begin with it
+    /// (`Excluded`). Backward, the previous entry is the last that begins with the bound or lies
+    /// below it (`Included`), or the last below it (`Excluded`).
     ///
     /// # Errors
     /// As for [`Session::read`]; Configuration if there is no such index.
@@ -275,8 +284,8 @@ impl IndexScan {
         Ok(())
     }
 
-    /// Looks anew at the leaf of the entry that was returned last, and stays there: of the newest entries, those that have come
-    /// meanwhile are met as well.
+    /// Looks anew at the leaf of the entry that was returned last, and stays there: of the newest
+    /// entries, those that have come meanwhile are met as well.
     ///
     /// # Errors
     /// Damaged.
@@ -291,10 +300,12 @@ impl IndexScan {
         Ok(())
     }
 
-    /// Says of a scan for rows to be locked what becomes of the row at which it stands, which has `key` now, another than that of its
-    /// entry: true if the caller is to use the row at once. Otherwise the scan comes to the row at its new entry, and the caller goes
-    /// on. In one walk through the index each row is offered once; [`IndexScan::forget_moved`], or a search from an end of the index,
-    /// begins another. `walk` is the direction in which the caller goes from one search to the next, whichever way its steps go.
+    /// Says of a scan for rows to be locked what becomes of the row at which it stands, which has
+    /// `key` now, another than that of its entry: true if the caller is to use the row at once.
+    /// Otherwise the scan comes to the row at its new entry, and the caller goes on. In one walk
+    /// through the index each row is offered once; [`IndexScan::forget_moved`], or a search from an
+    /// end of the index, begins another. `walk` is the direction in which the caller goes from one
+    /// search to the next, whichever way its steps go.
     pub fn is_offered_moved(&mut self, key: &[u8], walk: Direction) -> bool {
         let row = entry_row(self.entry());
         let mut moved = self.take_moved();
@@ -468,7 +479,8 @@ impl IndexScan {
         (!entry.is_empty()).then(|| known_rid(&self.table, entry_row(entry)))
     }
 
-    /// The row of the entry where the scan stands, which the caller reads next. Asks for the rows behind it.
+    /// The row of the entry where the scan stands, which the caller reads next. Asks for the rows
+    /// behind it.
     pub fn rid_to_read(&mut self) -> Option<Rid> {
         if self.moved.is_some() {
             return self.rid();
@@ -486,7 +498,8 @@ impl IndexScan {
         entry_key(self.entry())
     }
 
-    /// The entry that was returned last, as a bound for a later scan: its key and the number of its row. Empty before the first.
+    /// The entry that was returned last, as a bound for a later scan: its key and the number of its
+    /// row. Empty before the first.
     pub fn entry(&self) -> &[u8] {
         match self.moved.as_ref().and_then(|moved| moved.entry()) {
             Some(entry) => entry,
@@ -509,7 +522,8 @@ impl IndexScan {
 mod tests {
     use super::Ahead;
 
-    /// The entries for whose words, and for whose versions, a scan of `entries` from `from` on has asked when it came to each.
+    /// The entries for whose words, and for whose versions, a scan of `entries` from `from` on has
+    /// asked when it came to each.
     fn asked(ahead: &mut Ahead, from: usize, to: usize, entries: usize) -> [Vec<usize>; 2] {
         let mut asked = [Vec::new(), Vec::new()];
         for at in from..to {

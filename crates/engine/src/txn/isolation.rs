@@ -6,14 +6,15 @@
 pub enum Isolation {
     /// Each statement sees what was committed at its first read.
     ReadCommitted,
-    /// Consistent reads see what was committed at the transaction's first one. Writes and locking reads work on the
-    /// newest rows, whatever the transaction has seen of them.
+    /// Consistent reads see what was committed at the transaction's first one. Writes and locking
+    /// reads work on the newest rows, whatever the transaction has seen of them.
     ConsistentReads,
-    /// All statements see what was committed at the transaction's first consistent read. To change or lock a row that
-    /// somebody has changed since is a conflict.
+    /// All statements see what was committed at the transaction's first consistent read. To change
+    /// or lock a row that somebody has changed since is a conflict.
     RepeatableRead,
-    /// The transactions of this level could have run one after the other, in the order of their commits. A transaction
-    /// locks each table ([`Session::lock_table`]) before it scans it or reads it from a snapshot.
+    /// The transactions of this level could have run one after the other, in the order of their
+    /// commits. A transaction locks each table ([`Session::lock_table`]) before it scans it or
+    /// reads it from a snapshot.
     ///
     /// [`Session::lock_table`]: crate::Session::lock_table
     Serializable,

@@ -1,7 +1,8 @@
 //! Writes to tables with indexes: a row, and its keys.
 //!
-//! Whoever wants a key that another transaction is inserting or deleting waits for the lock of that row, and looks again. So a row
-//! is locked before its keys change, and a transaction's keys are decided before its locks go.
+//! Whoever wants a key that another transaction is inserting or deleting waits for the lock of that
+//! row, and looks again. So a row is locked before its keys change, and a transaction's keys are
+//! decided before its locks go.
 
 use super::session::Session;
 use super::write::{changed, gone};
@@ -19,7 +20,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rounds of purge after which a row gets a key no more that it has had too often lately, some 100 ms.
+/// Rounds of purge after which a row gets a key no more that it has had too often lately, some 100
+/// ms.
 const CROWDED_ROUNDS: u32 = 100;
 /// So many more if commits before the first are still to store what they did, some 10 s.
 const LATE_ROUNDS: u32 = 10_000;
@@ -62,8 +64,9 @@ impl Session {
     /// Inserts a row with its keys, one for each index of the table, in order.
     ///
     /// # Errors
-    /// DuplicateKey, without any effect, if another row has one of the keys ([`Session::duplicate`]); Configuration if a key is
-    /// too long; Damaged if an index is; otherwise as for [`Session::insert`].
+    /// DuplicateKey, without any effect, if another row has one of the keys
+    /// ([`Session::duplicate`]); Configuration if a key is too long; Damaged if an index is;
+    /// otherwise as for [`Session::insert`].
     pub fn insert_with(&mut self, table: &Arc<Table>, row: &[u8], keys: &[Key<'_>]) -> Result<Rid> {
         check_count(table, keys.len())?;
         for (index, key) in keys.iter().enumerate() {
@@ -89,12 +92,13 @@ impl Session {
         Ok(rid)
     }
 
-    /// Replaces a row, and those of its keys that change. The caller has locked the row and made the old keys from its newest
-    /// version.
+    /// Replaces a row, and those of its keys that change. The caller has locked the row and made
+    /// the old keys from its newest version.
     ///
     /// # Errors
-    /// DuplicateKey, without any effect, if another row has one of the new keys ([`Session::duplicate`]); Configuration if a
-    /// key is too long; Damaged if an index is, or has no entry of an old key; otherwise as for [`Session::update`].
+    /// DuplicateKey, without any effect, if another row has one of the new keys
+    /// ([`Session::duplicate`]); Configuration if a key is too long; Damaged if an index is, or has
+    /// no entry of an old key; otherwise as for [`Session::update`].
     pub fn update_with(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
         if changes.is_empty() {
             return self.update(table, rid, row);
@@ -125,8 +129,8 @@ impl Session {
         Ok(())
     }
 
-    /// Deletes a row with its keys, one for each index of the table, in order. The caller has locked the row and made the keys
-    /// from its newest version.
+    /// Deletes a row with its keys, one for each index of the table, in order. The caller has
+    /// locked the row and made the keys from its newest version.
     ///
     /// # Errors
     /// Damaged if an index is, or has no entry of a key; otherwise as for [`Session::delete`].
@@ -152,7 +156,8 @@ impl Session {
         self.duplicate
     }
 
-    /// Locks a row whose `keys` are going to change, and makes sure that it is there and as the transaction knows it.
+    /// Locks a row whose `keys` are going to change, and makes sure that it is there and as the
+    /// transaction knows it.
     fn begin_keys<'k>(
         &mut self,
         table: &Arc<Table>,
@@ -235,7 +240,8 @@ impl Session {
                         self.check_killed(index)?;
                         pause();
                     }
-                    // Commits that are not stored yet hold the checkpoint back, as long as their threads have no core.
+                    // Commits that are not stored yet hold the checkpoint back, as long as their
+                    // threads have no core.
                     let visible = *crowded.get_or_insert_with(visible);
                     late += u32::from(self.pool.checkpoint()? < visible);
                     rounds += 1;
@@ -250,8 +256,9 @@ impl Session {
         }
     }
 
-    /// Whether a key may be inserted beside others. The first index of a table, if it is unique, is its primary key: a row that has
-    /// the key at the transaction's snapshot is hidden by the one that gets it.
+    /// Whether a key may be inserted beside others. The first index of a table, if it is unique, is
+    /// its primary key: a row that has the key at the transaction's snapshot is hidden by the one
+    /// that gets it.
     fn uniqueness(&self, table: &Table, index: usize, key: Key<'_>) -> Uniqueness {
         let definition = table.index_definition(index);
         if !definition.is_some_and(|definition| definition.unique) || key.may_repeat {
@@ -285,7 +292,8 @@ impl Session {
     }
 }
 
-/// Goes ahead to the leaves of keys, each an index of the table with a key, and asks for all of them. The session has a snapshot.
+/// Goes ahead to the leaves of keys, each an index of the table with a key, and asks for all of
+/// them. The session has a snapshot.
 fn seek<'t, 'k>(
     table: &'t Table,
     keys: impl Iterator<Item = (usize, &'k [u8])>,
@@ -308,8 +316,9 @@ pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
     }
 }
 
-/// As [`rid_of`], of a row that is read or locked next. It asks for what that meets, so that the misses of the cache overlap: for the
-/// shadow's place while the row's word comes, then for the version, and for the shadow if `view` asks that.
+/// As [`rid_of`], of a row that is read or locked next. It asks for what that meets, so that the
+/// misses of the cache overlap: for the shadow's place while the row's word comes, then for the
+/// version, and for the shadow if `view` asks that.
 #[inline]
 pub(super) fn rid_ahead(table: &Table, row: u64, view: ReadView) -> Result<Rid> {
     let directory = table.directory();
@@ -326,7 +335,8 @@ pub(super) fn rid_ahead(table: &Table, row: u64, view: ReadView) -> Result<Rid> 
     Ok(Rid::new(row, word.incarnation()))
 }
 
-/// The RID of a row that the table has. This reads the row's word, which is mostly a miss of the cache.
+/// The RID of a row that the table has. This reads the row's word, which is mostly a miss of the
+/// cache.
 pub(super) fn known_rid(table: &Table, row: u64) -> Rid {
     Rid::new(row, table.directory().raw_word(row).incarnation())
 }

@@ -26,8 +26,8 @@ enum Claimed<'t> {
 }
 
 impl Session {
-    /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself counts as held,
-    /// without a lock.
+    /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself
+    /// counts as held, without a lock.
     ///
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed.
@@ -36,7 +36,8 @@ impl Session {
         self.lock_within(table, rid, mode, Some(timeout))
     }
 
-    /// Locks a row exclusively, if nobody else has locked it or waits for it. `None` says that [`Session::lock_row`] is to be called.
+    /// Locks a row exclusively, if nobody else has locked it or waits for it. `None` says that
+    /// [`Session::lock_row`] is to be called.
     ///
     /// # Errors
     /// Configuration if the table belongs to another pool.
@@ -54,8 +55,8 @@ impl Session {
         }
     }
 
-    /// Locks a row as [`Session::lock_free_row`] does and reads its newest version, under one lock of its page. The row is valid
-    /// while it stays locked, at most until the statement ends.
+    /// Locks a row as [`Session::lock_free_row`] does and reads its newest version, under one lock
+    /// of its page. The row is valid while it stays locked, at most until the statement ends.
     ///
     /// # Errors
     /// Configuration if the table belongs to another pool; Damaged.
@@ -82,7 +83,8 @@ impl Session {
         self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout())
     }
 
-    /// Locks a contended row exclusively through the lock table, waiting up to the lock wait timeout.
+    /// Locks a contended row exclusively through the lock table, waiting up to the lock wait
+    /// timeout.
     pub(super) fn lock_contended(
         &mut self,
         table: &Table,
@@ -93,7 +95,8 @@ impl Session {
         self.lock_in_table(table, key, LockMode::Exclusive, Some(timeout), contention)
     }
 
-    /// Locks a row if that takes no wait but for one that is being moved. Returns `None` if it would.
+    /// Locks a row if that takes no wait but for one that is being moved. Returns `None` if it
+    /// would.
     pub fn try_lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<Option<LockOutcome>> {
         match self.lock_within(table, rid, mode, None) {
             Ok(outcome) => Ok(Some(outcome)),
@@ -158,8 +161,8 @@ impl Session {
         Err(Error::new(kind, format!("{target} {what}")))
     }
 
-    /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns what the lock table needs
-    /// to know.
+    /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns
+    /// what the lock table needs to know.
     fn claim<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> Claimed<'t> {
         if table.directory().place(rid.row()).is_none() {
             return Claimed::Contended(Contention { page: None, holder: None });
@@ -186,8 +189,8 @@ impl Session {
         self.owner.count_locks(self.locks.len() + self.locks_in_place);
     }
 
-    /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the transaction has written
-    /// the row since.
+    /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the
+    /// transaction has written the row since.
     pub fn unlock_row(&mut self, table: &Arc<Table>, rid: Rid) {
         let key = LockKey::row(table.id(), rid);
         if self.writes.own(table.id(), rid).is_some() {

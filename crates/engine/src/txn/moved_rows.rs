@@ -1,12 +1,15 @@
-//! Rows that a locking scan of an index has found under one key and that have another once they are locked.
+//! Rows that a locking scan of an index has found under one key and that have another once they are
+//! locked.
 //!
-//! The scan finds its rows at a snapshot, at which each row has one entry. For a row that has moved since, its new entry counts from
-//! here on, and its own no more. If the new one is ahead, the scan comes to it there, between the entries where it belongs. If it is
-//! behind, the row is offered at once. The scan comes to it again only if it is sent back before it: a caller that reads ranges looks
-//! beyond the end of one before it begins the next.
+//! The scan finds its rows at a snapshot, at which each row has one entry. For a row that has moved
+//! since, its new entry counts from here on, and its own no more. If the new one is ahead, the scan
+//! comes to it there, between the entries where it belongs. If it is behind, the row is offered at
+//! once. The scan comes to it again only if it is sent back before it: a caller that reads ranges
+//! looks beyond the end of one before it begins the next.
 //!
-//! It keeps the new entry of each row that others have moved since the snapshot and that the scan has met, a key and some 100 bytes
-//! of DRAM; and the number of each row that its caller has found by a whole key, some 60 bytes.
+//! It keeps the new entry of each row that others have moved since the snapshot and that the scan
+//! has met, a key and some 100 bytes of DRAM; and the number of each row that its caller has found
+//! by a whole key, some 60 bytes.
 
 use super::direction::Direction;
 use crate::format::{ENTRY_ROW_BYTES, push_entry};
@@ -18,7 +21,8 @@ use std::sync::Arc;
 pub(super) struct MovedRows {
     /// The new entries, in order: one of each row.
     entries: BTreeSet<Arc<[u8]>>,
-    /// The rows whose entries at the snapshot count no more; with the new entry, or none if the caller has found the row.
+    /// The rows whose entries at the snapshot count no more; with the new entry, or none if the
+    /// caller has found the row.
     rows: BTreeMap<u64, Option<Arc<[u8]>>>,
     /// The entry that was returned last, or the bound that was sought since.
     place: Vec<u8>,
@@ -42,7 +46,8 @@ impl MovedRows {
         (self.is_entry, self.at_new) = (false, false);
     }
 
-    /// The bound that parts what is passed from what is ahead. Entries at it belong to its upper side.
+    /// The bound that parts what is passed from what is ahead. Entries at it belong to its upper
+    /// side.
     pub fn bound(&self, direction: Direction) -> Vec<u8> {
         let mut bound = self.place.clone();
         if self.is_entry && direction == Direction::Forward {
@@ -61,7 +66,8 @@ impl MovedRows {
         self.at_new.then_some(&self.place[..])
     }
 
-    /// Notes that the row at which the scan stands has `key` by now. Returns whether it is to be offered at once.
+    /// Notes that the row at which the scan stands has `key` by now. Returns whether it is to be
+    /// offered at once.
     pub fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
         let entry = entry_of(key, row);
         // Planted: what is ahead of a descending walk is taken for what is behind it.
@@ -95,7 +101,8 @@ impl MovedRows {
         }
     }
 
-    /// Goes on to `own`, the next of the scan's own entries, or to a new one that comes before it. False if there is neither.
+    /// Goes on to `own`, the next of the scan's own entries, or to a new one that comes before it.
+    /// False if there is neither.
     pub fn advance(&mut self, own: Option<&[u8]>, bound: &[u8], direction: Direction) -> bool {
         let new = self.next(bound, direction);
         let is_new_first = match (own, new) {

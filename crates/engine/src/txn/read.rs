@@ -11,17 +11,18 @@ use perdura_log::Csn;
 use std::sync::Arc;
 
 impl Session {
-    /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the present position of
-    /// the binary log. The first read waits until that CSN is visible. Under READ COMMITTED and SERIALIZABLE, which keep no
-    /// snapshot, this does nothing.
+    /// Takes the transaction's snapshot now, at the last CSN given out, so that it agrees with the
+    /// present position of the binary log. The first read waits until that CSN is visible. Under
+    /// READ COMMITTED and SERIALIZABLE, which keep no snapshot, this does nothing.
     pub fn take_snapshot(&mut self) {
         if self.isolation().keeps_snapshot() {
             self.snapshots.take_ahead(&self.pool);
         }
     }
 
-    /// Whether the transaction is bound to its snapshot: it is REPEATABLE READ and has taken one. From then on a row with a
-    /// newer version is a conflict; before, statements lock rows and work on the newest versions.
+    /// Whether the transaction is bound to its snapshot: it is REPEATABLE READ and has taken one.
+    /// From then on a row with a newer version is a conflict; before, statements lock rows and work
+    /// on the newest versions.
     pub fn has_snapshot(&self) -> bool {
         self.bound_to().is_some()
     }
@@ -40,8 +41,8 @@ impl Session {
     /// Reads a row, own writes included. The row is valid until the statement ends.
     ///
     /// # Errors
-    /// DefinitionChanged if the table is newer than the snapshot; Configuration for a snapshot under SERIALIZABLE if the
-    /// table is not locked; Damaged.
+    /// DefinitionChanged if the table is newer than the snapshot; Configuration for a snapshot
+    /// under SERIALIZABLE if the table is not locked; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
         self.check_own(table)?;
         if view == ReadView::Snapshot {
@@ -62,8 +63,9 @@ impl Session {
         Ok(row)
     }
 
-    /// Whether somebody has changed a row since the transaction's snapshot. The transaction has locked the row and not
-    /// written it. To be moved is not to be changed, though the row is then read from another place.
+    /// Whether somebody has changed a row since the transaction's snapshot. The transaction has
+    /// locked the row and not written it. To be moved is not to be changed, though the row is then
+    /// read from another place.
     pub fn is_changed(&self, table: &Table, rid: Rid) -> bool {
         self.snapshots.transaction().is_some_and(|snapshot| table.newest(rid.row()).1 > snapshot)
     }
@@ -81,23 +83,25 @@ impl Session {
         }
     }
 
-    /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the transaction wrote
-    /// before it. The first call of [`Scan::next`] fails with DefinitionChanged if the table is newer than the snapshot,
-    /// and with Configuration if the transaction is SERIALIZABLE and has not locked the table.
+    /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the
+    /// transaction wrote before it. The first call of [`Scan::next`] fails with DefinitionChanged
+    /// if the table is newer than the snapshot, and with Configuration if the transaction is
+    /// SERIALIZABLE and has not locked the table.
     pub fn scan(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = self.consistent_snapshot();
         self.scan_at(table, snapshot)
     }
 
-    /// Begins a scan for rows to be locked. It takes no snapshot for the transaction: without one the scan reads at the
-    /// statement's snapshot. The caller locks each row it finds, and reads it again with [`ReadView::Newest`] before
-    /// using it.
+    /// Begins a scan for rows to be locked. It takes no snapshot for the transaction: without one
+    /// the scan reads at the statement's snapshot. The caller locks each row it finds, and reads it
+    /// again with [`ReadView::Newest`] before using it.
     pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
         let snapshot = self.locking_snapshot();
         self.scan_at(table, snapshot)
     }
 
-    /// The snapshot at which rows to be locked are found: the one that the transaction is bound to, or the statement's.
+    /// The snapshot at which rows to be locked are found: the one that the transaction is bound to,
+    /// or the statement's.
     pub(super) fn locking_snapshot(&mut self) -> Csn {
         match self.has_snapshot() {
             true => self.consistent_snapshot(),
@@ -133,7 +137,8 @@ impl Session {
     }
 }
 
-/// How many rows ahead of its use a scan asks for a version: some 100 ns, the latency of memory, at the least time a row.
+/// How many rows ahead of its use a scan asks for a version: some 100 ns, the latency of memory, at
+/// the least time a row.
 const AHEAD: usize = 16;
 
 /// A scan of a table, in the order of row numbers. It resolves the words of one page at a time.
@@ -156,8 +161,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Returns the next row that the scan sees, or `None` at the end. `session` is the one that began the scan. The row
-    /// is valid until the statement ends.
+    /// Returns the next row that the scan sees, or `None` at the end. `session` is the one that
+    /// began the scan. The row is valid until the statement ends.
     #[inline]
     pub fn next(&mut self, session: &Session) -> Result<Option<(Rid, RowRef)>> {
         match self.next_near() {
@@ -166,8 +171,8 @@ impl Scan {
         }
     }
 
-    /// The next row, if it is at hand in a page that the scan has resolved, in the file of the row before, as most are.
-    /// `None` says nothing; [`Scan::next`] does.
+    /// The next row, if it is at hand in a page that the scan has resolved, in the file of the row
+    /// before, as most are. `None` says nothing; [`Scan::next`] does.
     #[inline(always)]
     pub fn next_near(&mut self) -> Option<(Rid, RowRef)> {
         let word = *self.words.get(self.next)?;
@@ -230,7 +235,8 @@ impl Scan {
         Ok(false)
     }
 
-    /// Number of the row from which on the scan goes on: the one behind the row that it has given out last.
+    /// Number of the row from which on the scan goes on: the one behind the row that it has given
+    /// out last.
     pub fn place(&self) -> u64 {
         let passed = &self.words[..self.next.min(self.words.len())];
         let last = passed.iter().rposition(|word| !word.is_empty() && !word.is_tombstone());

@@ -1,8 +1,9 @@
-//! Reads in safe code: rows are slices of persistent memory, borrowed from what holds their versions.
+//! Reads in safe code: rows are slices of persistent memory, borrowed from what holds their
+//! versions.
 //!
-//! The bytes of a row never change while a snapshot, a lock or the write set holds its version. A [`Reader`] borrows
-//! its session mutably, so while one of its rows is in use the session can neither end the statement nor write nor roll
-//! back.
+//! The bytes of a row never change while a snapshot, a lock or the write set holds its version. A
+//! [`Reader`] borrows its session mutably, so while one of its rows is in use the session can
+//! neither end the statement nor write nor roll back.
 
 use super::read::Scan;
 use super::session::Session;
@@ -14,11 +15,11 @@ use crate::table::visibility::{ReadView, RowRef};
 use perdura_log::Csn;
 use std::sync::Arc;
 
-/// A statement that only reads. It sees its session's own writes, and what was committed when it began or, under
-/// REPEATABLE READ, at the transaction's first consistent read.
+/// A statement that only reads. It sees its session's own writes, and what was committed when it
+/// began or, under REPEATABLE READ, at the transaction's first consistent read.
 ///
-/// Rows are slices of the persistent memory itself, not copies. They borrow from the reader, which keeps their versions, and
-/// from the table handle, which keeps their file mapped:
+/// Rows are slices of the persistent memory itself, not copies. They borrow from the reader, which
+/// keeps their versions, and from the table handle, which keeps their file mapped:
 ///
 /// ```compile_fail,E0499
 /// # use perdura_engine::*;
@@ -52,16 +53,19 @@ impl Session {
         Reader { session: self, snapshot }
     }
 
-    /// Locks a row exclusively, waiting if need be, and returns its newest committed or own version, whatever the
-    /// transaction's snapshot sees; `None` if the row is deleted. The transaction holds the lock until it ends.
+    /// Locks a row exclusively, waiting if need be, and returns its newest committed or own
+    /// version, whatever the transaction's snapshot sees; `None` if the row is deleted. The
+    /// transaction holds the lock until it ends.
     ///
     /// # Errors
-    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; Damaged.
+    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool;
+    /// Damaged.
     pub fn get_for_update<'r>(&'r mut self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
         self.lock_row(table, rid, LockMode::Exclusive)?;
         let row = self.read(table, rid, ReadView::Newest)?;
-        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the table's handle the
-        // mapping. The slice borrows session and handle, so none of them ends before it does.
+        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the
+        // table's handle the mapping. The slice borrows session and handle, so none of them ends
+        // before it does.
         Ok(row.map(|row| unsafe { row.bytes() }))
     }
 }
@@ -70,8 +74,8 @@ impl Reader<'_> {
     /// Returns the row `rid`; `None` if the reader sees none.
     ///
     /// # Errors
-    /// DefinitionChanged if the table is newer than the snapshot; Configuration if the table belongs to another pool;
-    /// Damaged.
+    /// DefinitionChanged if the table is newer than the snapshot; Configuration if the table
+    /// belongs to another pool; Damaged.
     pub fn get<'r>(&'r self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
         self.session.check_own(table)?;
         let row = self.session.read_at(table, rid, self.snapshot)?;
@@ -79,7 +83,8 @@ impl Reader<'_> {
         Ok(row.map(|row| unsafe { self.bytes(row) }))
     }
 
-    /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends the scan.
+    /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends
+    /// the scan.
     pub fn scan<'r>(&'r self, table: &'r Arc<Table>) -> Result<Rows<'r>> {
         self.session.check_own(table)?;
         Ok(Rows { reader: self, scan: Some(self.session.scan_up_to(table, self.snapshot, u64::MAX)) })
@@ -90,8 +95,9 @@ impl Reader<'_> {
     /// # Safety
     /// The caller holds a handle of the row's table for as long as the slice lives.
     unsafe fn bytes(&self, row: RowRef) -> &[u8] {
-        // SAFETY: the snapshot or the write set holds the version until the statement ends. It ends when the reader is
-        // dropped, and until then the reader is the only user of the session. The caller keeps the files mapped.
+        // SAFETY: the snapshot or the write set holds the version until the statement ends. It ends
+        // when the reader is dropped, and until then the reader is the only user of the session.
+        // The caller keeps the files mapped.
         unsafe { row.bytes() }
     }
 }

@@ -1,9 +1,10 @@
 //! A session: its transaction, statements and savepoints.
 //!
-//! READ COMMITTED takes a snapshot for each statement. REPEATABLE READ takes one for the transaction, at its first
-//! consistent read; from then on the first updater wins. Before that, a statement locks rows and works on their newest
-//! versions, so it meets no conflict. SERIALIZABLE locks the tables that it reads, and then takes a snapshot for each
-//! statement. One thread uses a session at a time.
+//! READ COMMITTED takes a snapshot for each statement. REPEATABLE READ takes one for the
+//! transaction, at its first consistent read; from then on the first updater wins. Before that, a
+//! statement locks rows and works on their newest versions, so it meets no conflict. SERIALIZABLE
+//! locks the tables that it reads, and then takes a snapshot for each statement. One thread uses a
+//! session at a time.
 
 use super::isolation::Isolation;
 use super::snapshots::OpenSnapshots;
@@ -20,8 +21,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of locks that a session's list keeps room for between transactions, so that a large one leaves no memory
-/// behind.
+/// Number of locks that a session's list keeps room for between transactions, so that a large one
+/// leaves no memory behind.
 const LOCKS_KEPT: usize = 1024;
 
 /// Number of writes of a session after which reports learn anew what DRAM its write set takes.
@@ -55,17 +56,19 @@ pub struct Savepoint {
 pub struct Killer(Arc<Owner>);
 
 impl Killer {
-    /// Interrupts the wait that the session is in for a row lock or for the end of a backup. Until its next statement
-    /// begins, further waits end at once. The interrupted call fails with [`ErrorKind::Killed`].
+    /// Interrupts the wait that the session is in for a row lock or for the end of a backup. Until
+    /// its next statement begins, further waits end at once. The interrupted call fails with
+    /// [`ErrorKind::Killed`].
     pub fn kill(&self) {
         self.0.kill();
     }
 }
 
-/// A session runs one transaction after another, each from its first read or write to its commit or rollback.
+/// A session runs one transaction after another, each from its first read or write to its commit or
+/// rollback.
 ///
-/// Dropping a session rolls its active transaction back, completes an ordered commit, and leaves a prepared transaction
-/// to the pool, to be decided by name.
+/// Dropping a session rolls its active transaction back, completes an ordered commit, and leaves a
+/// prepared transaction to the pool, to be decided by name.
 pub struct Session {
     pub(super) pool: Arc<Pool>,
     pub(super) owner: Arc<Owner>,
@@ -83,13 +86,14 @@ pub struct Session {
     pub(super) reading: Vec<WholeReader>,
     /// Number of row locks held in place.
     pub(super) locks_in_place: usize,
-    /// A savepoint was taken in the transaction: what lies behind statements that have ended may be undone.
+    /// A savepoint was taken in the transaction: what lies behind statements that have ended may be
+    /// undone.
     has_savepoint: bool,
     statement: Savepoint,
     /// Number of transactions that the session has ended.
     ended: u64,
-    /// Ranges of sequence numbers whose writes were rolled back, in ascending order: savepoints within them are gone.
-    /// There are no more ranges than writes.
+    /// Ranges of sequence numbers whose writes were rolled back, in ascending order: savepoints
+    /// within them are gone. There are no more ranges than writes.
     undone: Vec<RangeInclusive<u64>>,
     /// This thread has flushed versions that it has not fenced yet.
     pub(super) unfenced: bool,
@@ -144,7 +148,8 @@ impl Session {
         }
     }
 
-    /// Begins a session that takes over a detached prepared transaction, to commit it or roll it back.
+    /// Begins a session that takes over a detached prepared transaction, to commit it or roll it
+    /// back.
     pub(crate) fn attach(pool: Arc<Pool>, detached: Detached) -> Session {
         let id = pool.next_session();
         let mut session = Session::with_owner(pool, Isolation::RepeatableRead, id, detached.owner);
@@ -178,13 +183,14 @@ impl Session {
         self.lock_wait_timeout = Some(timeout);
     }
 
-    /// Sets the client behind the session. Once this returns, or the session is dropped, nobody calls the previous
-    /// client any more.
+    /// Sets the client behind the session. Once this returns, or the session is dropped, nobody
+    /// calls the previous client any more.
     pub fn set_client(&mut self, client: Option<Arc<dyn Client>>) {
         self.owner.set_client(client);
     }
 
-    /// Marks the transaction as begun: reports count its age from now on instead of from its first lock or write.
+    /// Marks the transaction as begun: reports count its age from now on instead of from its first
+    /// lock or write.
     pub fn mark_begun(&mut self) {
         self.owner.begin(self.pool.locks.clock());
     }
@@ -194,13 +200,14 @@ impl Session {
         Killer(self.owner.clone())
     }
 
-    /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count as well.
+    /// Whether the transaction has written nothing so far; writes rolled back to a savepoint count
+    /// as well.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty() && self.state == State::Active
     }
 
-    /// Whether the transaction has neither written nor locked a table as a whole, so that it would not miss one that is
-    /// dropped.
+    /// Whether the transaction has neither written nor locked a table as a whole, so that it would
+    /// not miss one that is dropped.
     pub fn keeps_no_table(&self) -> bool {
         self.is_read_only() && self.reading.is_empty()
     }
@@ -218,14 +225,16 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect of a kill, and closes
-    /// the statement's snapshot, so that READ COMMITTED takes a new one at the next read.
+    /// Begins a statement: sets the position for [`Session::rollback_statement`], ends the effect
+    /// of a kill, and closes the statement's snapshot, so that READ COMMITTED takes a new one at
+    /// the next read.
     pub fn start_statement(&mut self) {
         if !self.writes.is_empty() {
             self.fence_writes();
         }
         self.statement = self.position();
-        // Planted: what a savepoint may bring back is forgotten with the statement that replaced it.
+        // Planted: what a savepoint may bring back is forgotten with the statement that replaced
+        // it.
         if !self.has_savepoint || perdura_pmem::planted(84) {
             self.writes.forget_before(&self.statement.position);
         }
@@ -233,8 +242,8 @@ impl Session {
         self.snapshots.close_statement(&self.pool);
     }
 
-    /// Ends a statement. Rows that it read are no longer valid. Its writes are fenced, because the next statement may
-    /// run on another thread (I3).
+    /// Ends a statement. Rows that it read are no longer valid. Its writes are fenced, because the
+    /// next statement may run on another thread (I3).
     pub fn end_statement(&mut self) {
         self.note_memory();
         self.fence_writes();
@@ -249,8 +258,8 @@ impl Session {
         self.statement = statement;
     }
 
-    /// A number that grows with every write of the session and every rollback to a savepoint. It tells two positions of
-    /// a transaction apart.
+    /// A number that grows with every write of the session and every rollback to a savepoint. It
+    /// tells two positions of a transaction apart.
     pub fn writes_so_far(&self) -> u64 {
         self.sequence
     }
@@ -270,11 +279,12 @@ impl Session {
         }
     }
 
-    /// Rolls back what was written since `savepoint`, which stays valid. Locks stay. A prepared transaction stays as it
-    /// is.
+    /// Rolls back what was written since `savepoint`, which stays valid. Locks stay. A prepared
+    /// transaction stays as it is.
     ///
     /// # Errors
-    /// NotFound, without any effect, if the savepoint belongs to another transaction or was itself rolled back.
+    /// NotFound, without any effect, if the savepoint belongs to another transaction or was itself
+    /// rolled back.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gone = self.undone.iter().any(|range| range.contains(&savepoint.sequence));
         let own = (savepoint.session, savepoint.transaction) == (self.id, self.ended);
@@ -314,7 +324,8 @@ impl Session {
         }
     }
 
-    /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the session is within one.
+    /// Begins a change that no kill interrupts (a commit, prepare, rollback or DDL), unless the
+    /// session is within one.
     pub(crate) fn begin_ending(&mut self) {
         // Planted: a commit or rollback goes on while the pool is held.
         if !self.changing && !self.is_within && !perdura_pmem::planted(274) {
@@ -322,8 +333,8 @@ impl Session {
         }
     }
 
-    /// Begins a change as a write of the statement does, so that others can write for it: while it lasts the pool cannot be
-    /// held. It ends with the statement, or the transaction.
+    /// Begins a change as a write of the statement does, so that others can write for it: while it
+    /// lasts the pool cannot be held. It ends with the statement, or the transaction.
     ///
     /// # Errors
     /// Killed if the statement is killed while the pool is held.
@@ -337,8 +348,9 @@ impl Session {
         self.changing
     }
 
-    /// Has the session write for others, who are within a change whenever they use it ([`Session::enter_change`],
-    /// [`Engine::within_change`](crate::Engine::within_change)). It never waits for a hold itself: the hold waits for them.
+    /// Has the session write for others, who are within a change whenever they use it
+    /// ([`Session::enter_change`], [`Engine::within_change`](crate::Engine::within_change)). It
+    /// never waits for a hold itself: the hold waits for them.
     pub fn set_within(&mut self) {
         self.is_within = true;
     }
@@ -389,8 +401,8 @@ impl Session {
         self.reading.clear();
     }
 
-    /// Ends the transaction, whose locks are released: snapshots, write set and change. The session is then ready for its
-    /// next one.
+    /// Ends the transaction, whose locks are released: snapshots, write set and change. The session
+    /// is then ready for its next one.
     pub(super) fn reset(&mut self) {
         self.writes.abandon();
         self.owner.end();

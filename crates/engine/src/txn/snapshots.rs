@@ -23,10 +23,11 @@ impl OpenSnapshot {
     }
 }
 
-/// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not reclaim it; or else the
-/// transaction has locked the row, so nobody replaces the version.
+/// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not
+/// reclaim it; or else the transaction has locked the row, so nobody replaces the version.
 pub struct OpenSnapshots {
-    /// The statement's snapshot. READ COMMITTED and SERIALIZABLE read at it; REPEATABLE READ finds the rows to lock at it.
+    /// The statement's snapshot. READ COMMITTED and SERIALIZABLE read at it; REPEATABLE READ finds
+    /// the rows to lock at it.
     statement: OpenSnapshot,
     /// Earlier snapshots of the statement, which hold the rows that it has read at them.
     renewed: Vec<OpenSnapshot>,
@@ -34,7 +35,8 @@ pub struct OpenSnapshots {
     transaction: OpenSnapshot,
     /// The transaction's snapshot was taken above visible_csn: the first read waits for it.
     unseen: bool,
-    /// Newest commit of which the transaction has read a row under its lock. A snapshot taken later must not be older.
+    /// Newest commit of which the transaction has read a row under its lock. A snapshot taken later
+    /// must not be older.
     met: Csn,
 }
 
@@ -87,8 +89,9 @@ impl OpenSnapshots {
         }
     }
 
-    /// Waits until a new snapshot would see the rows that the transaction has locked: their commit may be durable but
-    /// not visible yet. A commit that has to become visible waits for no lock, so this wait ends.
+    /// Waits until a new snapshot would see the rows that the transaction has locked: their commit
+    /// may be durable but not visible yet. A commit that has to become visible waits for no lock,
+    /// so this wait ends.
     fn wait_for_met(&self, pool: &Pool) {
         pool.log.wait_visible(self.met);
     }
@@ -114,8 +117,8 @@ impl OpenSnapshots {
         *self.transaction.csn.insert(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.visible_csn()))
     }
 
-    /// Takes the transaction's snapshot at the last CSN given out, unless it has one. The first read waits until that
-    /// CSN is visible.
+    /// Takes the transaction's snapshot at the last CSN given out, unless it has one. The first
+    /// read waits until that CSN is visible.
     pub fn take_ahead(&mut self, pool: &Pool) {
         if self.transaction.csn.is_none() {
             self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.last_csn()));

@@ -1,11 +1,13 @@
 //! A session locks tables as a whole: SERIALIZABLE.
 //!
-//! A reader of the table locks it shared, a transaction that is going to write as well exclusively. Writers of all levels
-//! count as holders of an intention to write, which shuts readers out and other writers in. As long as there are no readers,
-//! nobody writes that down: a writer is known by its changes in the pages. A reader comes in four steps. It announces itself,
-//! which bars transactions that are not known as writers yet; it locks each page in turn and enters the writers that it finds
-//! into the lock table; it locks the table there, like a row; and once it holds the table it waits until every commit that
-//! has a CSN is visible, and reads from a snapshot taken then. docs/ARCHITECTURE.md says why that is enough.
+//! A reader of the table locks it shared, a transaction that is going to write as well exclusively.
+//! Writers of all levels count as holders of an intention to write, which shuts readers out and
+//! other writers in. As long as there are no readers, nobody writes that down: a writer is known by
+//! its changes in the pages. A reader comes in four steps. It announces itself, which bars
+//! transactions that are not known as writers yet; it locks each page in turn and enters the
+//! writers that it finds into the lock table; it locks the table there, like a row; and once it
+//! holds the table it waits until every commit that has a CSN is visible, and reads from a snapshot
+//! taken then. docs/ARCHITECTURE.md says why that is enough.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -19,13 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Session {
-    /// Locks a table as a whole until the transaction ends, waiting up to the lock wait timeout. A SERIALIZABLE transaction
-    /// does so before it reads the table: shared, or exclusively if it is going to change rows that it reads. Further reads
-    /// of the statement see what is committed now; rows that it has read stay valid.
+    /// Locks a table as a whole until the transaction ends, waiting up to the lock wait timeout. A
+    /// SERIALIZABLE transaction does so before it reads the table: shared, or exclusively if it is
+    /// going to change rows that it reads. Further reads of the statement see what is committed
+    /// now; rows that it has read stay valid.
     ///
     /// # Errors
-    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; ReadOnlyPool if a commit will
-    /// never become visible because the pool failed stop.
+    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool;
+    /// ReadOnlyPool if a commit will never become visible because the pool failed stop.
     pub fn lock_table(&mut self, table: &Arc<Table>, mode: LockMode) -> Result<()> {
         let timeout = self.lock_wait_timeout();
         self.lock_table_within(table, mode, Some(timeout))

@@ -28,14 +28,14 @@ impl Session {
         }
     }
 
-    /// Inserts a row of up to 2^31 - 1 bytes. It takes no row lock, since nobody else can reach the row before the commit,
-    /// but waits for SERIALIZABLE transactions that have locked the table. A table with indexes takes rows by
-    /// [`Session::insert_with`].
+    /// Inserts a row of up to 2^31 - 1 bytes. It takes no row lock, since nobody else can reach the
+    /// row before the commit, but waits for SERIALIZABLE transactions that have locked the table. A
+    /// table with indexes takes rows by [`Session::insert_with`].
     ///
     /// # Errors
-    /// DeviceFull, TableFull, RowTooLarge; NotFound if the table was dropped; NotSupported if the transaction is
-    /// prepared; LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool; ReadOnlyPool;
-    /// Medium.
+    /// DeviceFull, TableFull, RowTooLarge; NotFound if the table was dropped; NotSupported if the
+    /// transaction is prepared; LockWaitTimeout, Deadlock, Killed; Configuration if the table
+    /// belongs to another pool; ReadOnlyPool; Medium.
     #[inline]
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         check_unkeyed(table)?;
@@ -53,7 +53,8 @@ impl Session {
         }
     }
 
-    /// Inserts a row as [`Session::insert`] does, but returns `None` without any effect where that would wait.
+    /// Inserts a row as [`Session::insert`] does, but returns `None` without any effect where that
+    /// would wait.
     pub fn try_insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         check_unkeyed(table)?;
         self.try_insert_unkeyed(table, row)
@@ -105,9 +106,9 @@ impl Session {
     /// Replaces a row. It locks the row, waiting if need be.
     ///
     /// # Errors
-    /// NotFound if the row does not exist; RecordChanged if the transaction has a snapshot (REPEATABLE READ) and
-    /// somebody committed a newer version than it sees; LockWaitTimeout, Deadlock, Killed; otherwise as for
-    /// [`Session::insert`].
+    /// NotFound if the row does not exist; RecordChanged if the transaction has a snapshot
+    /// (REPEATABLE READ) and somebody committed a newer version than it sees; LockWaitTimeout,
+    /// Deadlock, Killed; otherwise as for [`Session::insert`].
     pub fn update(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8]) -> Result<()> {
         check_length(row)?;
         self.write(table, rid, Some(row))
@@ -146,7 +147,8 @@ impl Session {
             self.pool.purge_some(table)?;
         }
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
-        // The version is written before the row is locked: only one of many rows is contended or gone.
+        // The version is written before the row is locked: only one of many rows is contended or
+        // gone.
         let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
         let key = LockKey::row(table.id(), rid);
         let mut holds = false;

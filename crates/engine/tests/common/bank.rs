@@ -1,4 +1,5 @@
-//! Accounts and transfers between them. Whatever runs at the same time, the sum of all balances never changes.
+//! Accounts and transfers between them. Whatever runs at the same time, the sum of all balances
+//! never changes.
 
 use super::try_rows;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Session, Table};
@@ -50,8 +51,8 @@ impl Bank {
         Ok(try_rows(txn, &self.table)?.iter().map(|(_, row)| balance(row)).sum())
     }
 
-    /// Moves money between two accounts in one statement, at times with a change in between that a savepoint takes
-    /// back. The caller commits.
+    /// Moves money between two accounts in one statement, at times with a change in between that a
+    /// savepoint takes back. The caller commits.
     pub fn transfer(&self, txn: &mut Session, random: &mut Random) -> Result<(), Error> {
         txn.start_statement();
         let amount = random.below(50) as i64;
@@ -76,7 +77,8 @@ impl Bank {
     pub fn add(&self, txn: &mut Session, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
         txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
         let view = match txn.isolation() {
-            // If somebody has changed the row since this snapshot, the update fails with RecordChanged.
+            // If somebody has changed the row since this snapshot, the update fails with
+            // RecordChanged.
             Isolation::RepeatableRead => ReadView::Snapshot,
             Isolation::ReadCommitted | Isolation::ConsistentReads | Isolation::Serializable => ReadView::Newest,
         };
@@ -86,8 +88,8 @@ impl Bank {
         txn.update(&self.table, rid, &account(before + amount, random.below(90) as usize))
     }
 
-    /// Makes `count` transfers, each in its own transaction, some of them rolled back. Retries a transaction that met a
-    /// conflict, and returns the number of retries.
+    /// Makes `count` transfers, each in its own transaction, some of them rolled back. Retries a
+    /// transaction that met a conflict, and returns the number of retries.
     pub fn transfer_often(&self, txn: &mut Session, count: u32, random: &mut Random) -> u32 {
         let mut retries = 0;
         for _ in 0..count {

@@ -1,4 +1,5 @@
-//! An allocator that counts. A test that installs it counts every allocation of its process, so it is alone in its file:
+//! An allocator that counts. A test that installs it counts every allocation of its process, so it
+//! is alone in its file:
 //!
 //!     #[global_allocator]
 //!     static ALLOCATOR: Counting = Counting;

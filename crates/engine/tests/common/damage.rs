@@ -1,4 +1,5 @@
-//! A pool with every kind of structure, for tests to damage, and the judgement whether damage goes unnoticed.
+//! A pool with every kind of structure, for tests to damage, and the judgement whether damage goes
+//! unnoticed.
 
 use super::{reopen, row_bytes, try_rows};
 use perdura_engine::check::{Report, check};
@@ -19,13 +20,14 @@ pub struct Subject {
     pub content: Content,
     /// Names of the prepared transactions.
     pub prepared: Vec<Vec<u8>>,
-    /// The test damages the log, so prepared transactions may vanish: a damaged PREPARE record looks like one that was
-    /// never finished.
+    /// The test damages the log, so prepared transactions may vanish: a damaged PREPARE record
+    /// looks like one that was never finished.
     pub prepared_may_go: bool,
 }
 
-/// A pool with single rows, bulk pages, an extent, updates, deletions, an empty table, a dropped table and a prepared
-/// transaction. A `closed` one has everything in its tables; the other leaves most of it to redo.
+/// A pool with single rows, bulk pages, an extent, updates, deletions, an empty table, a dropped
+/// table and a prepared transaction. A `closed` one has everything in its tables; the other leaves
+/// most of it to redo.
 pub fn subject(closed: bool) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let engine = reopen(&medium);
@@ -118,7 +120,8 @@ fn is_found(report: &Report, hint: &str) -> bool {
     !report.problems.is_empty()
 }
 
-/// Asserts that an error helps its reader: its kind fits, and it names a file and a remedy. Returns true.
+/// Asserts that an error helps its reader: its kind fits, and it names a file and a remedy. Returns
+/// true.
 pub fn is_told(error: &Error, hint: &str) -> bool {
     let text = error.to_string();
     let kind = matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotSupported | ErrorKind::NotFound);
@@ -128,7 +131,8 @@ pub fn is_told(error: &Error, hint: &str) -> bool {
     true
 }
 
-/// Fails unless everything is there, and still is after the pool was swept, written to and opened again.
+/// Fails unless everything is there, and still is after the pool was swept, written to and opened
+/// again.
 fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Result<(), String> {
     let compare = |engine: &Engine, when: &str| {
         let seen = content(engine).map_err(|error| format!("{when}: {error}"))?;

@@ -1,9 +1,11 @@
-//! Sessions that exchange the keys of rows, so that what every snapshot must see of the indexes is known beforehand.
+//! Sessions that exchange the keys of rows, so that what every snapshot must see of the indexes is
+//! known beforehand.
 //!
-//! Each *place* is a range of numbers, and has one row at every moment between two commits: rows exchange their numbers, move within
-//! their place and back, or are deleted and inserted anew with their number, each in one transaction. The numbers between the places
-//! come and go in bursts, so that leaves split, empty and are packed. Some places nobody touches: whoever reads the newest entries,
-//! step by step, meets each of those once, whatever happens around them.
+//! Each *place* is a range of numbers, and has one row at every moment between two commits: rows
+//! exchange their numbers, move within their place and back, or are deleted and inserted anew with
+//! their number, each in one transaction. The numbers between the places come and go in bursts, so
+//! that leaves split, empty and are packed. Some places nobody touches: whoever reads the newest
+//! entries, step by step, meets each of those once, whatever happens around them.
 
 use super::keyed::{Fields, Keyed, Kind, is_conflict, step};
 use perdura_engine::{Direction, Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session};
@@ -60,7 +62,8 @@ impl Exchange {
         }
     }
 
-    /// Finds the row of a place in the newest entries or the snapshot, and locks it. `None` if it has moved or gone by then.
+    /// Finds the row of a place in the newest entries or the snapshot, and locks it. `None` if it
+    /// has moved or gone by then.
     fn lock_place(&self, txn: &mut Session, place: u64, view: ReadView) -> Result<Option<(Rid, Fields)>, Error> {
         let index = self.keyed.index_of(Kind::Number);
         let mut scan = txn.index_scan(&self.keyed.table, index, view);
@@ -74,7 +77,8 @@ impl Exchange {
         Ok((found.number == number && place_of(number) == Some(place)).then_some((rid, found)))
     }
 
-    /// Runs transactions, each of which leaves one row in each place. Returns how many have committed.
+    /// Runs transactions, each of which leaves one row in each place. Returns how many have
+    /// committed.
     pub fn take_part(&self, txn: &mut Session, transactions: u32, isolation: Isolation, random: &mut Random) -> u32 {
         let view = if isolation == Isolation::ReadCommitted { ReadView::Newest } else { ReadView::Snapshot };
         let mut committed = 0;
@@ -198,7 +202,8 @@ impl Exchange {
         txn.end_statement();
     }
 
-    /// The numbers of the places and their rows, in order, as a slow walk at the snapshot meets them.
+    /// The numbers of the places and their rows, in order, as a slow walk at the snapshot meets
+    /// them.
     fn places_seen(&self, txn: &mut Session, random: &mut Random) -> Vec<(u64, Rid)> {
         let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
         let mut groups = vec![0; GROUPS as usize];
@@ -229,8 +234,9 @@ impl Exchange {
         seen
     }
 
-    /// Walks the newest entries. Mostly each step is a statement of its own that seeks beyond the last entry, as HANDLER does. Places left
-    /// alone are met exactly once, and all entries in order.
+    /// Walks the newest entries. Mostly each step is a statement of its own that seeks beyond the
+    /// last entry, as HANDLER does. Places left alone are met exactly once, and all entries in
+    /// order.
     pub fn walk_newest(&self, engine: &Engine, random: &mut Random) {
         let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
         let mut txn = engine.session(Isolation::ReadCommitted);

@@ -1,5 +1,5 @@
-//! Sessions that change and delete each other's rows and take each other's keys. Nothing of what they commit may get
-//! lost, and at every snapshot the indexes have the keys of the rows.
+//! Sessions that change and delete each other's rows and take each other's keys. Nothing of what
+//! they commit may get lost, and at every snapshot the indexes have the keys of the rows.
 
 use super::keyed::{Fields, Keyed, Rows, is_conflict};
 use perdura_engine::{Engine, ErrorKind, Isolation, Rid, Session};
@@ -92,7 +92,8 @@ impl KeyRaid {
                 assert!(index < self.keyed.kinds.len() && Some(holder) != rid, "index {index} row {:#x}", holder.row());
                 *taken += 1;
             }
-            // Under many changes of one key its leaf has no room for more of them, until purge comes round.
+            // Under many changes of one key its leaf has no room for more of them, until purge
+            // comes round.
             Err(error) if is_conflict(&error) || error.kind() == ErrorKind::TableFull => return false,
             Err(error) => panic!("{error}"),
         }

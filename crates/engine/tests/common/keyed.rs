@@ -1,4 +1,5 @@
-//! Tables with indexes whose keys follow from the bytes of the rows: whoever finds an entry can judge it by its row.
+//! Tables with indexes whose keys follow from the bytes of the rows: whoever finds an entry can
+//! judge it by its row.
 
 use super::{small, try_rows};
 use perdura_engine::{
@@ -19,7 +20,8 @@ pub enum Kind {
     Group,
     /// Up to 300 bytes, ended by a zero; unique, but the empty one may repeat.
     Name,
-    /// Unique, 1,200 bytes, of which most are those of other keys, too: a leaf of the small pool has room for two.
+    /// Unique, 1,200 bytes, of which most are those of other keys, too: a leaf of the small pool
+    /// has room for two.
     Long,
     /// As `Long`, but 3,000 bytes. Needs larger segments.
     Longest,
@@ -267,7 +269,8 @@ impl Keyed {
         Ok(entries)
     }
 
-    /// Compares every index, both ways, with the rows that must be there. The caller has begun the statement.
+    /// Compares every index, both ways, with the rows that must be there. The caller has begun the
+    /// statement.
     pub fn check_against(&self, txn: &mut Session, rows: &Rows, view: ReadView, hint: &str) {
         for index in 0..self.kinds.len() {
             let expected = self.expected(index, rows);
@@ -295,8 +298,8 @@ impl Keyed {
         }
     }
 
-    /// Checks that the indexes have the keys of the rows and nothing else, as a new statement sees them. Returns the
-    /// rows.
+    /// Checks that the indexes have the keys of the rows and nothing else, as a new statement sees
+    /// them. Returns the rows.
     pub fn check(&self, engine: &Engine) -> Rows {
         let mut txn = engine.session(Isolation::ReadCommitted);
         txn.start_statement();
@@ -307,7 +310,8 @@ impl Keyed {
         rows
     }
 
-    /// Checks that the indexes show the same as the table, as the session's statement sees both. Returns the rows.
+    /// Checks that the indexes show the same as the table, as the session's statement sees both.
+    /// Returns the rows.
     pub fn check_seen(&self, txn: &mut Session, hint: &str) -> Rows {
         let rows: Rows =
             try_rows(txn, &self.table).unwrap_or_else(|error| panic!("{hint}: {error}")).into_iter().collect();

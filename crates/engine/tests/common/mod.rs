@@ -65,7 +65,8 @@ pub fn settle(engine: &Engine) {
     engine.purge();
 }
 
-/// The seeds from 0 up to `count`, or up to `count` times the factor in the environment variable `PERDURA_SOAK`.
+/// The seeds from 0 up to `count`, or up to `count` times the factor in the environment variable
+/// `PERDURA_SOAK`.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let factor = std::env::var("PERDURA_SOAK").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
     0..count * factor

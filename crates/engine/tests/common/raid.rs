@@ -1,5 +1,5 @@
-//! Sessions that change and delete each other's rows. The rows left at the end must follow from what each session
-//! committed, in CSN order.
+//! Sessions that change and delete each other's rows. The rows left at the end must follow from
+//! what each session committed, in CSN order.
 
 use super::try_rows;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, Rid, Session, Table};
@@ -14,7 +14,8 @@ type Changes = BTreeMap<Rid, Option<Vec<u8>>>;
 pub struct Raid {
     /// The table of the raid.
     pub table: Arc<Table>,
-    /// RIDs of all rows ever inserted, deleted ones included: nobody may find another row under them.
+    /// RIDs of all rows ever inserted, deleted ones included: nobody may find another row under
+    /// them.
     known: Mutex<Vec<Rid>>,
     committed: Mutex<Vec<(u64, Changes)>>,
 }

@@ -8,7 +8,8 @@ use perdura_pmem::trace::{Access, Site, Tap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A tap that records nothing: it makes every store, flush and fence a point where the scheduler may switch threads.
+/// A tap that records nothing: it makes every store, flush and fence a point where the scheduler
+/// may switch threads.
 struct Unheard;
 
 impl Tap for Unheard {

@@ -1,11 +1,13 @@
-//! A walk over the entries of an index beside a model of it: from any bound, in both directions, back and forth.
+//! A walk over the entries of an index beside a model of it: from any bound, in both directions,
+//! back and forth.
 
 use super::keyed::{Entry, Kind, brief, step};
 use perdura_engine::{Direction, IndexScan, Session};
 use perdura_pmem::sim::Random;
 use std::ops::Bound;
 
-/// Where a walk stands: the entries before and behind it in the order of keys. On an entry these are its neighbours.
+/// Where a walk stands: the entries before and behind it in the order of keys. On an entry these
+/// are its neighbours.
 #[derive(Clone, Copy)]
 struct Place {
     below: isize,

@@ -34,7 +34,8 @@ impl KeyPattern {
         self.pattern == b"*" && self.reads && self.writes
     }
 
-    /// Whether a key that is read or written matches. What does neither, as EXISTS, only has to match.
+    /// Whether a key that is read or written matches. What does neither, as EXISTS, only has to
+    /// match.
     pub fn allows(&self, key: &[u8], reads: bool, writes: bool) -> bool {
         (self.reads || !reads) && (self.writes || !writes) && pattern::matches(&self.pattern, key)
     }

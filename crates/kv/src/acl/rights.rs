@@ -16,8 +16,8 @@ pub enum Denied {
 
 /// Whether a user may do a request whose number of arguments is right.
 ///
-/// Commands that list keys have no keys among their arguments: like in Redis, who may call them sees the names of all. Who wants
-/// the values with them must have the right to read every key.
+/// Commands that list keys have no keys among their arguments: like in Redis, who may call them
+/// sees the names of all. Who wants the values with them must have the right to read every key.
 pub fn may(user: &User, command: &Command, request: &[Bytes]) -> Result<(), Denied> {
     if !user.allows_command(command) {
         return Err(Denied::Command(command.name));

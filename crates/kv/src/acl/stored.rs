@@ -35,8 +35,8 @@ impl Acl {
         Self::default()
     }
 
-    /// Reads the users if they have changed, or were not read yet. Returns whether they have. Error: the store cannot be read, and
-    /// they are as they were.
+    /// Reads the users if they have changed, or were not read yet. Returns whether they have.
+    /// Error: the store cannot be read, and they are as they were.
     pub fn refresh(&mut self, source: &dyn Source, default_password: Option<&str>) -> Result<bool, Unreadable> {
         let version = source.get(VERSION)?;
         if self.is_read && version == self.version {
@@ -154,7 +154,8 @@ mod tests {
         assert!(acl.user(b"alice").is_none());
     }
 
-    /// One user that could not be read kept all others as they were, and after a start everybody was an open `default`.
+    /// One user that could not be read kept all others as they were, and after a start everybody
+    /// was an open `default`.
     #[test]
     fn who_cannot_be_read_has_no_rights_and_the_others_are_read() {
         let (mut source, mut acl) = (MemorySource::default(), Acl::closed());

@@ -226,7 +226,8 @@ impl User {
     fn apply_to_commands(&mut self, allows: bool, what: &[u8]) -> Result<(), &'static str> {
         let Some(what) = known(what) else { return Err("Unknown command or category name in ACL") };
         let rule = CommandRule { allows, what };
-        // The newest rule counts, so those on what it is about are superseded, and one that changes nothing is not kept.
+        // The newest rule counts, so those on what it is about are superseded, and one that changes
+        // nothing is not kept.
         self.commands.retain(|older| !rule.covers(older));
         if command::all().any(|command| rule.is_about(command) && self.allows_command(command) != allows) {
             self.commands.push(rule);
@@ -275,7 +276,8 @@ impl User {
         self.channels.iter().map(|channel| [b"&", &channel[..]].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// All its rules, as ACL LIST shows them: applied to a user who may do nothing they make this one.
+    /// All its rules, as ACL LIST shows them: applied to a user who may do nothing they make this
+    /// one.
     pub fn rules(&self) -> Vec<u8> {
         let mut rules: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
         rules.extend(self.passwords.iter().map(|hash| format!("#{hash}").into_bytes()));
@@ -333,7 +335,8 @@ mod tests {
         }
     }
 
-    /// Rights on a pattern of keys add up, as in Redis; a pattern that another one covers stays its own.
+    /// Rights on a pattern of keys add up, as in Redis; a pattern that another one covers stays its
+    /// own.
     #[test]
     fn rights_on_one_pattern_are_one_rule() {
         let rules = |rules: &str| User::of_rules(rules.as_bytes()).expect("a user").key_rules();

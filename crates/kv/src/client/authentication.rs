@@ -1,12 +1,16 @@
-//! Admission of connections: none before the users are known, and each is judged again whenever they change.
+//! Admission of connections: none before the users are known, and each is judged again whenever
+//! they change.
 //!
-//! The users are known when they come from a store that is whole and has caught up: a read that the node was asked for after the start, or
-//! after the last snapshot, is answered, so all that was acknowledged before is applied here. Until then all that is asked is answered
-//! `-LOADING`, whoever asks. A replica that has just become leader may have entries of the one before that are not applied: it does
-//! nothing for clients before the first entry of its own term is, and with it all before.
+//! The users are known when they come from a store that is whole and has caught up: a read that the
+//! node was asked for after the start, or after the last snapshot, is answered, so all that was
+//! acknowledged before is applied here. Until then all that is asked is answered `-LOADING`,
+//! whoever asks. A replica that has just become leader may have entries of the one before that are
+//! not applied: it does nothing for clients before the first entry of its own term is, and with it
+//! all before.
 //!
-//! The users are read again as soon as an entry that changes them is applied, before anything else is done. Who was logged in and is deleted or
-//! off is closed; who has shown no password is what a new connection would be. Reads that wait are judged again.
+//! The users are read again as soon as an entry that changes them is applied, before anything else
+//! is done. Who was logged in and is deleted or off is closed; who has shown no password is what a
+//! new connection would be. Reads that wait are judged again.
 
 use super::clients::Clients;
 use super::connection::Connection;
@@ -36,7 +40,8 @@ impl Clients {
         self.shared.acl.disabled().len()
     }
 
-    /// A moment has passed: asks the node whether this replica has caught up, if that is to be known.
+    /// A moment has passed: asks the node whether this replica has caught up, if that is to be
+    /// known.
     pub(super) fn tick_admission(&mut self, node: &mut Node) -> store::Result<()> {
         self.look_at_users(node);
         let admission = &mut self.shared.admission;
@@ -56,7 +61,8 @@ impl Clients {
         }
     }
 
-    /// Reads the users if they may have changed. To be called before anything is done that rests on them.
+    /// Reads the users if they may have changed. To be called before anything is done that rests on
+    /// them.
     pub(super) fn look_at_users(&mut self, node: &Node) {
         if node.receives() {
             // The users that are here are old, and nobody knows how old.
@@ -129,7 +135,8 @@ impl Clients {
         }
     }
 
-    /// Lets a connection wait if this replica has just become leader and may not know all yet. Returns whether it waits.
+    /// Lets a connection wait if this replica has just become leader and may not know all yet.
+    /// Returns whether it waits.
     pub(super) fn waits_to_lead(&mut self, connection: &mut Connection, node: &Node) -> bool {
         let admission = &mut self.shared.admission;
         let waits = admission.is_open && !admission.is_settled(node);
@@ -140,8 +147,9 @@ impl Clients {
         waits
     }
 
-    /// Keeps what another replica has passed on until this one, which has just become leader, knows all, and until the store has made room
-    /// for what came before from there. Gives it back if it need not wait.
+    /// Keeps what another replica has passed on until this one, which has just become leader, knows
+    /// all, and until the store has made room for what came before from there. Gives it back if it
+    /// need not wait.
     pub(super) fn wait_to_lead(
         &mut self,
         peer_connection: u64,
@@ -169,7 +177,8 @@ impl Clients {
         self.shared.admission.early.retain(|(peer_connection, ..)| is_there(*peer_connection));
     }
 
-    /// Goes on with what waited until this replica knows all that it leads with. Error: that of the store.
+    /// Goes on with what waited until this replica knows all that it leads with. Error: that of the
+    /// store.
     pub(super) fn go_on_leading(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
         let admission = &mut self.shared.admission;
         if admission.waiting.is_empty() && admission.early.is_empty() || !admission.is_settled(node) {

@@ -31,11 +31,13 @@ use crate::store::{self, ReadLevel, View};
 /// Reply to a connection beyond `connections_max`.
 pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Bytes of a connection's reads that are not done, and of what came between them, beyond which no further request is looked at.
+/// Bytes of a connection's reads that are not done, and of what came between them, beyond which no
+/// further request is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// Age of the newest entry after which the leader makes one that only carries the time, in milliseconds. Half of what is corrected: so a
-/// replica that has the newest entry late, and is elected, is not so far behind that it needs an operator.
+/// Age of the newest entry after which the leader makes one that only carries the time, in
+/// milliseconds. Half of what is corrected: so a replica that has the newest entry late, and is
+/// elected, is not so far behind that it needs an operator.
 const CLOCK_NOTE_MS: u64 = JUMP_MS_MAX / 2;
 
 /// All clients of a replica.
@@ -67,7 +69,8 @@ impl Clients {
         Self { shared, table, batches, bytes: 0, peer_sessions: BTreeMap::new() }
     }
 
-    /// Says where clients reach the replicas, as far as that is known. Others that were told before are forgotten.
+    /// Says where clients reach the replicas, as far as that is known. Others that were told before
+    /// are forgotten.
     pub fn set_names(&mut self, names: BTreeMap<u64, Name>) {
         self.shared.names = names;
     }
@@ -98,8 +101,9 @@ impl Clients {
         self.bytes
     }
 
-    /// Counts what a connection has, and closes those that have most while all together have too much. So the memory of clients is bounded by
-    /// that, and by what one connection is given before it is counted: one request or one reply. Requests of other replicas' clients are
+    /// Counts what a connection has, and closes those that have most while all together have too
+    /// much. So the memory of clients is bounded by that, and by what one connection is given
+    /// before it is counted: one request or one reply. Requests of other replicas' clients are
     /// counted by themselves (proxied.rs): no client here is closed for them.
     pub fn count(&mut self, token: u32) {
         let counts = |one: &&mut Connection| !one.is_killed && one.proxied.is_none();
@@ -157,7 +161,8 @@ impl Clients {
         self.table.get(token).is_none_or(|connection| connection.is_killed)
     }
 
-    /// The connections with something to write, or whose wish for input or for an end may have changed, since the last call.
+    /// The connections with something to write, or whose wish for input or for an end may have
+    /// changed, since the last call.
     pub fn take_woken(&mut self) -> Vec<u32> {
         let woken = std::mem::take(&mut self.shared.woken);
         for token in &woken {
@@ -168,7 +173,8 @@ impl Clients {
         woken
     }
 
-    /// Does the requests that have come whole from a connection. Error: that of the store, which is to be closed then.
+    /// Does the requests that have come whole from a connection. Error: that of the store, which is
+    /// to be closed then.
     pub fn advance(&mut self, token: u32, node: &mut Node, now_us: u64) -> store::Result<()> {
         self.look_at_users(node);
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
@@ -251,7 +257,8 @@ impl Clients {
         Limits { argument_bytes_max, ..limits }
     }
 
-    /// Puts reads into the next batch that were left out of an earlier one because too much had to be written.
+    /// Puts reads into the next batch that were left out of an earlier one because too much had to
+    /// be written.
     fn ask_again(&mut self, connection: &mut Connection) {
         if !connection.slots.has_reads() || self.is_full(connection) && !connection.output.is_empty() {
             return;
@@ -276,8 +283,8 @@ impl Clients {
         }
     }
 
-    /// Goes on where connections were held up, and asks the node for the reads. To be called when all input is in, and when the
-    /// node has answered. Error: that of the store.
+    /// Goes on where connections were held up, and asks the node for the reads. To be called when
+    /// all input is in, and when the node has answered. Error: that of the store.
     pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
         self.look_at_users(node);
         self.go_on_leading(node, now_us)?;
@@ -306,7 +313,8 @@ impl Clients {
         Ok(())
     }
 
-    /// The store has made room, or this replica leads no more: requests that waited for it are done.
+    /// The store has made room, or this replica leads no more: requests that waited for it are
+    /// done.
     fn go_on_with_room(&mut self) {
         for token in std::mem::take(&mut self.shared.short) {
             if let Some(connection) = self.table.get_mut(token) {
@@ -316,7 +324,8 @@ impl Clients {
         }
     }
 
-    /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has for long.
+    /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has
+    /// for long.
     fn sweep(&mut self, node: &mut Node) -> store::Result<()> {
         if self.shared.is_sweeping || node.status().role != Role::Leader {
             return Ok(());
@@ -358,7 +367,8 @@ impl Clients {
         }
     }
 
-    /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the store.
+    /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the
+    /// store.
     pub fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {
         // The users that an entry has changed are in force before whoever has changed them is told.
         self.look_at_users(node);

@@ -10,11 +10,13 @@ use crate::resp::{Protocol, Reply, Requests};
 /// Other end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address, as CLIENT LIST says it: `127.0.0.1:50000`, or the path of a Unix socket and `:0`.
+    /// Its address, as CLIENT LIST says it: `127.0.0.1:50000`, or the path of a Unix socket and
+    /// `:0`.
     pub address: String,
     /// The address that it has connected to.
     pub local: String,
-    /// Whether it is refused while whoever connects may do everything: it is on another machine, and has shown no certificate.
+    /// Whether it is refused while whoever connects may do everything: it is on another machine,
+    /// and has shown no certificate.
     pub is_remote: bool,
 }
 
@@ -52,7 +54,8 @@ pub struct Connection {
     pub is_known: bool,
     /// Whether it has shown a password.
     pub has_logged_in: bool,
-    /// Whether a request of it that changes users was done last. What follows waits for the answer, for it rests on that.
+    /// Whether a request of it that changes users was done last. What follows waits for the answer,
+    /// for it rests on that.
     pub changes_users: bool,
     pub name: Bytes,
     /// The client library's name and version, as it gives them.
@@ -80,7 +83,8 @@ pub struct Connection {
     pub wait: Option<Wait>,
     pub transaction: Option<Transaction>,
     pub watched: Watched,
-    /// Whether nothing more is done until the leader has answered: to WAIT, or to WATCH, whose versions it tells.
+    /// Whether nothing more is done until the leader has answered: to WAIT, or to WATCH, whose
+    /// versions it tells.
     pub is_asking: bool,
     /// Whether nothing more is done until its KEYS is, and how far that is.
     pub is_listing: bool,

@@ -1,4 +1,5 @@
-//! State of a connection across requests: a transaction, watched keys, a wait, a request of another replica's client.
+//! State of a connection across requests: a transaction, watched keys, a wait, a request of another
+//! replica's client.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ impl Watched {
         self.term = term;
     }
 
-    /// Notes a key's version, unless the key is watched already. The key is copied: it must not keep all that came with it in memory.
+    /// Notes a key's version, unless the key is watched already. The key is copied: it must not
+    /// keep all that came with it in memory.
     pub fn note(&mut self, key: &[u8], version: u64) {
         if !self.keys.contains_key(key) {
             self.bytes += key.len() + 40;
@@ -62,7 +64,8 @@ pub struct Wait {
     pub tells_here: bool,
 }
 
-/// Request that another replica has passed on. The connection is there for that alone, and nobody is connected.
+/// Request that another replica has passed on. The connection is there for that alone, and nobody
+/// is connected.
 #[derive(Debug)]
 pub struct ProxiedRequest {
     /// The connection to the other replica.

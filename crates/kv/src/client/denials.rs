@@ -54,7 +54,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Denials {
-    /// Notes what was refused to a user of a connection: a command or a key, or by which command it tried to log in.
+    /// Notes what was refused to a user of a connection: a command or a key, or by which command it
+    /// tried to log in.
     pub fn note(&mut self, connection: &Connection, now_us: u64, about: About, object: &[u8], user: &[u8]) {
         let (object, user) = (text(object), text(user));
         let (client, is_queued) = (line(connection, now_us), connection.transaction.is_some());

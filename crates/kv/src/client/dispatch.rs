@@ -19,7 +19,8 @@ use crate::node::Rejection;
 use crate::resp::Reply;
 use crate::store;
 
-/// Most arguments of a command that is not about keys: what it does with each of them is not counted, and may be to look at all there is.
+/// Most arguments of a command that is not about keys: what it does with each of them is not
+/// counted, and may be to look at all there is.
 const ARGUMENTS_MAX: usize = 1024;
 
 /// Whether a command has a bound of its own.
@@ -154,7 +155,8 @@ fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, re
     Err(no_permission(denied.as_ref()))
 }
 
-/// Whether a user may do a request. Error: what is denied; nothing if there is no such user, or it is off.
+/// Whether a user may do a request. Error: what is denied; nothing if there is no such user, or it
+/// is off.
 fn permits(acl: &Acl, user: &[u8], command: &Command, request: &[Bytes]) -> Result<(), Option<Denied>> {
     if command.has_flag("no_auth") {
         return Ok(());
@@ -187,7 +189,8 @@ pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
     }
 }
 
-/// Whether a command waits until those before it are answered, for it is about what they may change, or takes several turns.
+/// Whether a command waits until those before it are answered, for it is about what they may
+/// change, or takes several turns.
 fn is_barrier(command: &Command) -> bool {
     matches!(command.name, "auth" | "hello" | "wait" | "waitaof" | "keys") || command.name.starts_with("acl|")
 }

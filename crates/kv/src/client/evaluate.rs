@@ -1,4 +1,5 @@
-//! Commands on keys: writes and what follows them at once, on the newest versions; reads later, on what is applied.
+//! Commands on keys: writes and what follows them at once, on the newest versions; reads later, on
+//! what is applied.
 
 use bytes::Bytes;
 
@@ -16,7 +17,8 @@ use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
 use crate::store::{self, FOUNDING, ReadLevel, View};
 
-/// How far the newest entry's clock may be behind the time of the log for TTL and PTTL to be answered by it, in milliseconds.
+/// How far the newest entry's clock may be behind the time of the log for TTL and PTTL to be
+/// answered by it, in milliseconds.
 const CLOCK_LAG_MS_MAX: u64 = 10;
 
 /// The hash slot of a request's first key.
@@ -24,8 +26,8 @@ pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
     command.keys(request).next().map_or(0, |key| hash_slot::of(key))
 }
 
-/// Evaluates something on the newest versions. It is answered when what it rests on is applied. What `run` says with `Err` changes
-/// nothing.
+/// Evaluates something on the newest versions. It is answered when what it rests on is applied.
+/// What `run` says with `Err` changes nothing.
 pub fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -38,7 +40,8 @@ pub fn evaluate(
     Ok(())
 }
 
-/// A request was not taken, if `why` says so: it is refused, or waits until the store has made room.
+/// A request was not taken, if `why` says so: it is refused, or waits until the store has made
+/// room.
 pub fn refuse_or_wait(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -153,7 +156,8 @@ pub fn read(
     Ok(())
 }
 
-/// Whether a command tells how long a key has left, and the log's clock has stood for too long to know.
+/// Whether a command tells how long a key has left, and the log's clock has stood for too long to
+/// know.
 fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
     matches!(command.name, "ttl" | "pttl")
         && context.leads()

@@ -1,8 +1,9 @@
 //! Forwarding of requests that only the leader can do, by a follower.
 //!
-//! Requests of a connection reach the leader in their order, over one connection of the two replicas, and are evaluated there as they come.
-//! Reads are done here, by ReadIndex: one behind a request that was passed on waits until that is answered, and one that is
-//! to be passed on behind reads waits for these. So a connection sees its own writes, and none before its time.
+//! Requests of a connection reach the leader in their order, over one connection of the two
+//! replicas, and are evaluated there as they come. Reads are done here, by ReadIndex: one behind a
+//! request that was passed on waits until that is answered, and one that is to be passed on behind
+//! reads waits for these. So a connection sees its own writes, and none before its time.
 
 use bytes::Bytes;
 
@@ -18,7 +19,8 @@ use crate::node::{Rejection, Role};
 use crate::resp::{Protocol, Reply};
 use crate::wire::{Asked, FORWARD_BYTES_MAX, Forward};
 
-/// Whether a command alone is one that the leader must do: not EXEC and WATCH, which come with what the connection has begun.
+/// Whether a command alone is one that the leader must do: not EXEC and WATCH, which come with what
+/// the connection has begun.
 fn is_for_leader(command: &Command) -> bool {
     command.access == Access::Write || matches!(command.name, "wait" | "waitaof" | "acl|setuser" | "acl|deluser")
 }
@@ -77,7 +79,8 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
     pass(context, connection, forward, Matter::Watch(keys), slot);
 }
 
-/// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an AUTH. Replies to requests that are no business of keys are given already.
+/// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an
+/// AUTH. Replies to requests that are no business of keys are given already.
 pub fn transaction(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -97,7 +100,8 @@ pub fn transaction(
 
 fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool, requests: Vec<Asked>) -> Forward {
     let is_resp3 = connection.protocol == Protocol::Resp3;
-    // A client that has shown no password is the leader's `default` only as long as that needs none there.
+    // A client that has shown no password is the leader's `default` only as long as that needs none
+    // there.
     let user = if connection.has_logged_in { connection.user.clone() } else { Bytes::new() };
     let (newest, term) = (connection.newest, context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }

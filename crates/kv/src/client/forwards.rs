@@ -1,4 +1,5 @@
-//! Requests that are passed on to the leader: those that are to be sent, and those that are not answered.
+//! Requests that are passed on to the leader: those that are to be sent, and those that are not
+//! answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,8 @@ use bytes::Bytes;
 
 use crate::wire::Forward;
 
-/// Most requests of all clients that are passed on and not answered, and bytes of them beyond which no other is.
+/// Most requests of all clients that are passed on and not answered, and bytes of them beyond which
+/// no other is.
 pub const UNDER_WAY_MAX: usize = 1 << 15;
 const BYTES_MAX: usize = 64 << 20;
 
@@ -86,8 +88,8 @@ impl Forwards {
         Some(found)
     }
 
-    /// All requests, for no answer comes any more, and whether each may have come to the leader. `unsent` is the first of those that the
-    /// connection has not sent.
+    /// All requests, for no answer comes any more, and whether each may have come to the leader.
+    /// `unsent` is the first of those that the connection has not sent.
     pub fn take_all(&mut self, unsent: u64) -> Vec<(UnderWay, bool)> {
         let first = self.out.first().map_or(unsent, |forward| forward.number.min(unsent));
         self.out.clear();

@@ -1,9 +1,11 @@
-//! The hash slot of a key, by which clients in cluster mode choose a replica. All slots are the same replicas' here.
+//! The hash slot of a key, by which clients in cluster mode choose a replica. All slots are the
+//! same replicas' here.
 
 /// Number of hash slots.
 pub const SLOTS: u16 = 16384;
 
-/// The slot of a key: of what is between its first braces, if there is something, else of all of it.
+/// The slot of a key: of what is between its first braces, if there is something, else of all of
+/// it.
 pub fn of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];

@@ -6,7 +6,8 @@ const NOTICES_MAX: usize = 16;
 /// An event that an operator wants to know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A browser, or something like it, has sent a request of HTTP from an address. The connection was closed.
+    /// A browser, or something like it, has sent a request of HTTP from an address. The connection
+    /// was closed.
     Http {
         /// Address that it came from.
         from: String,

@@ -1,7 +1,8 @@
 //! PERDURA.ONCE: a command that is done once, however often it is sent.
 //!
-//! `PERDURA.ONCE id number command ...`: `id` is the client's own, at most 64 bytes that no other client of the same user uses, `number` rises from 1. The
-//! reply is kept with what the command has changed, in one entry; a refusal too, for what a client was told must stay so.
+//! `PERDURA.ONCE id number command ...`: `id` is the client's own, at most 64 bytes that no other
+//! client of the same user uses, `number` rises from 1. The reply is kept with what the command has
+//! changed, in one entry; a refusal too, for what a client was told must stay so.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

@@ -1,6 +1,8 @@
-//! How long commands take, on this replica: counts for INFO commandstats, LATENCY, and SLOWLOG of the slowest.
+//! How long commands take, on this replica: counts for INFO commandstats, LATENCY, and SLOWLOG of
+//! the slowest.
 //!
-//! Times are those of the reactor that did the command, without what it waited for. Memory is bounded: a line for each command, and the newest slow ones.
+//! Times are those of the reactor that did the command, without what it waited for. Memory is
+//! bounded: a line for each command, and the newest slow ones.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,7 +101,8 @@ impl Performance {
         self.lines.entry(name).or_default().rejected += 1;
     }
 
-    /// Notes that a command of a connection took so long. `front` are the first arguments of `count`, at least as many as [`front`] returns.
+    /// Notes that a command of a connection took so long. `front` are the first arguments of
+    /// `count`, at least as many as [`front`] returns.
     pub fn note(
         &mut self,
         connection: &Connection,

@@ -1,5 +1,6 @@
-//! Requests that other replicas pass on to the leader. Each gets a connection of its own for as long as it takes, with the rights of the
-//! user that it is of, and is done as if a client of this replica had sent it.
+//! Requests that other replicas pass on to the leader. Each gets a connection of its own for as
+//! long as it takes, with the rights of the user that it is of, and is done as if a client of this
+//! replica had sent it.
 
 use bytes::{Bytes, BytesMut};
 
@@ -21,8 +22,8 @@ use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
 const REPLIES_BYTES_MAX: usize = 16 << 20;
 
 impl Clients {
-    /// Does what another replica has passed on over a connection to it, which is known by `peer_connection`. It is answered by
-    /// [`Clients::take_answers`]. Error: that of the store.
+    /// Does what another replica has passed on over a connection to it, which is known by
+    /// `peer_connection`. It is answered by [`Clients::take_answers`]. Error: that of the store.
     pub fn take_in(
         &mut self,
         peer_connection: u64,
@@ -63,8 +64,8 @@ impl Clients {
         outcome
     }
 
-    /// Whether so much is under way for a replica that nothing more should be read from it. `unsent` are bytes of answers to it that
-    /// are not sent.
+    /// Whether so much is under way for a replica that nothing more should be read from it.
+    /// `unsent` are bytes of answers to it that are not sent.
     pub fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
         let (count, bytes) =
             self.peer_sessions.get(&peer_connection).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
@@ -103,7 +104,8 @@ impl Clients {
         self.close(token);
     }
 
-    /// Forgets the requests of replicas whose connections are gone. What they have asked for may still be done.
+    /// Forgets the requests of replicas whose connections are gone. What they have asked for may
+    /// still be done.
     pub fn keep_peer_sessions(&mut self, is_there: impl Fn(u64) -> bool) {
         self.keep_early(&is_there);
         let gone: Vec<u64> =

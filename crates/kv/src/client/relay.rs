@@ -1,4 +1,5 @@
-//! Where requests go on to the leader and its answers come back: what the server does with them at the replica that asks.
+//! Where requests go on to the leader and its answers come back: what the server does with them at
+//! the replica that asks.
 
 use super::clients::Clients;
 use super::forwards::{Matter, UnderWay};
@@ -59,8 +60,9 @@ impl Clients {
         outcome.map(|()| true)
     }
 
-    /// The connection to the leader has ended, or another leads. `unsent` is the number of the first request that was not sent whole:
-    /// it and those behind it were not done, and will not be. Of the others nobody knows.
+    /// The connection to the leader has ended, or another leads. `unsent` is the number of the
+    /// first request that was not sent whole: it and those behind it were not done, and will not
+    /// be. Of the others nobody knows.
     pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
         self.shared.forwards.to = None;
         for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {

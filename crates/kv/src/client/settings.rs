@@ -43,8 +43,8 @@ pub struct Settings {
     pub memory_bytes_max: usize,
     /// Most bytes of one value, and of one argument.
     pub value_bytes_max: usize,
-    /// SHA-256 of the password of the user `default`, in hexadecimal, unless the cluster has been told of that user by ACL SETUSER.
-    /// None: whoever connects is that user.
+    /// SHA-256 of the password of the user `default`, in hexadecimal, unless the cluster has been
+    /// told of that user by ACL SETUSER. None: whoever connects is that user.
     pub default_password: Option<String>,
     /// Whether clients in cluster mode are told that the cluster covers all slots.
     pub is_cluster: bool,

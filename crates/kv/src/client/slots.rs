@@ -15,12 +15,13 @@ pub fn weight(request: &[Bytes]) -> usize {
 /// State of a reply.
 #[derive(Debug)]
 pub enum State {
-    /// It is known, and is given when its ticket is done. If nothing comes of it, the client may ask the leader for this hash slot.
+    /// It is known, and is given when its ticket is done. If nothing comes of it, the client may
+    /// ask the leader for this hash slot.
     Held { reply: Reply, slot: u16 },
     /// A read, to be done on what is applied; whether it is in a batch that is asked for.
     Read { request: Vec<Bytes>, is_asked: bool },
-    /// The request, of so many bytes, was passed on to the leader, which has answered or not. If nothing comes of it, the client may
-    /// ask for this hash slot.
+    /// The request, of so many bytes, was passed on to the leader, which has answered or not. If
+    /// nothing comes of it, the client may ask for this hash slot.
     Passed { slot: u16, bytes: usize, said: Option<Reply> },
     /// It can be given.
     PeerFrame(Reply),
@@ -85,7 +86,8 @@ impl Slots {
         self.read_bytes
     }
 
-    /// Bytes of the input that came since the first request that waits, if a read does: that may keep their memory. `taken`: of all the input.
+    /// Bytes of the input that came since the first request that waits, if a read does: that may
+    /// keep their memory. `taken`: of all the input.
     pub fn kept_bytes(&self, taken: u64) -> usize {
         let first = self.queue.front().filter(|_| self.has_reads());
         first.map_or(0, |slot| taken.saturating_sub(slot.asked_at) as usize)

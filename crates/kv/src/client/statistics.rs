@@ -5,7 +5,8 @@
 pub struct Statistics {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Connections that were refused: there were too many, or they came from another machine and `default` had no password.
+    /// Connections that were refused: there were too many, or they came from another machine and
+    /// `default` had no password.
     pub connections_refused: u64,
     /// Connections that were closed because they have sent a request of HTTP.
     pub http: u64,

@@ -2,8 +2,8 @@
 
 use crate::machine::draft::{BYTES_A_PLACE, Draft};
 
-/// Places of a step, beyond the last command: half for requests as they come, half for reads that may be done, so that neither keeps the other
-/// waiting for ever.
+/// Places of a step, beyond the last command: half for requests as they come, half for reads that
+/// may be done, so that neither keeps the other waiting for ever.
 pub const STEP_PLACES: usize = 8192;
 const HALF_PLACES: usize = STEP_PLACES / 2;
 

@@ -1,9 +1,10 @@
-//! Work in steps: what is done for clients between two turns of the reactor is counted and bounded, so that messages, ticks and other clients
-//! get their turn, whatever one client asks.
+//! Work in steps: what is done for clients between two turns of the reactor is counted and bounded,
+//! so that messages, ticks and other clients get their turn, whatever one client asks.
 //!
-//! A place is a key that is looked at; bytes of values and steps of patterns count as places by the time that they take. Reads that may be
-//! done wait in order until there is a step for them; requests that have come wait in their connections. One command or transaction is done
-//! whole, within [`PLACES_MAX`](crate::command::PLACES_MAX); KEYS alone goes over several steps.
+//! A place is a key that is looked at; bytes of values and steps of patterns count as places by the
+//! time that they take. Reads that may be done wait in order until there is a step for them;
+//! requests that have come wait in their connections. One command or transaction is done whole,
+//! within [`PLACES_MAX`](crate::command::PLACES_MAX); KEYS alone goes over several steps.
 
 use super::clients::Clients;
 use super::connection::Connection;
@@ -20,7 +21,8 @@ impl Clients {
         self.shared.step.renew();
     }
 
-    /// Whether there is something to do for which the last step had no time: [`Clients::turn`] goes on with it.
+    /// Whether there is something to do for which the last step had no time: [`Clients::turn`] goes
+    /// on with it.
     pub fn has_work(&self) -> bool {
         self.batches.has_due() || !self.shared.held.is_empty()
     }

@@ -1,4 +1,5 @@
-//! All connections, by token. Those of requests that other replicas have passed on have places here, and are no clients.
+//! All connections, by token. Those of requests that other replicas have passed on have places
+//! here, and are no clients.
 
 use super::connection::{Connection, Peer};
 use super::connection_state::ProxiedRequest;
@@ -7,7 +8,8 @@ use super::tickets::TOKENS_MAX;
 #[derive(Debug, Default)]
 struct Place {
     connection: Option<Box<Connection>>,
-    /// Number of the first reply of the next connection here, so that no ticket of an earlier one is its.
+    /// Number of the first reply of the next connection here, so that no ticket of an earlier one
+    /// is its.
     first: u64,
 }
 

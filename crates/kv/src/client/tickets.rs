@@ -10,7 +10,8 @@
 const KIND_SHIFT: u32 = 61;
 const TOKEN_SHIFT: u32 = 40;
 const NUMBER_MASK: u64 = (1 << TOKEN_SHIFT) - 1;
-/// Most connections of clients, and most requests that others have passed on. A token is below twice that.
+/// Most connections of clients, and most requests that others have passed on. A token is below
+/// twice that.
 pub const TOKENS_MAX: usize = 1 << 20;
 
 /// Meaning of a ticket.

@@ -1,7 +1,9 @@
-//! MULTI, EXEC and WATCH. The commands of a transaction become one entry, so all of them take effect or none does, and nobody sees a part.
+//! MULTI, EXEC and WATCH. The commands of a transaction become one entry, so all of them take
+//! effect or none does, and nobody sees a part.
 //!
-//! A watched key is noted by its version when WATCH is answered, and compared in EXEC on the newest versions. The noted versions hold
-//! for one term: if the leader was another meanwhile, EXEC does nothing, for an entry that was taken back may have had the same index.
+//! A watched key is noted by its version when WATCH is answered, and compared in EXEC on the newest
+//! versions. The noted versions hold for one term: if the leader was another meanwhile, EXEC does
+//! nothing, for an entry that was taken back may have had the same index.
 
 use bytes::Bytes;
 
@@ -30,8 +32,8 @@ pub fn is_own(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
-/// Whether a command may be in a transaction: what is answered at once, or is done on a draft. CLIENT REPLY would leave replies out of the
-/// array that EXEC has promised.
+/// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
+/// CLIENT REPLY would leave replies out of the array that EXEC has promised.
 pub fn takes(command: &Command) -> bool {
     !matches!(
         command.name,
@@ -191,8 +193,8 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     Ok(())
 }
 
-/// Does one command of a transaction, where those before it have said so many bytes. What it refuses changes nothing, and the others are done
-/// all the same.
+/// Does one command of a transaction, where those before it have said so many bytes. What it
+/// refuses changes nothing, and the others are done all the same.
 fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes], said: usize) -> Result<Reply, Reply> {
     if draft.work().max(said) > WORK_BYTES_MAX {
         return Err(too_much("values", WORK_BYTES_MAX));

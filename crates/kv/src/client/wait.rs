@@ -1,7 +1,10 @@
-//! WAIT and WAITAOF. What was acknowledged is on a quorum's media already, so both only wait for more replicas than that.
+//! WAIT and WAITAOF. What was acknowledged is on a quorum's media already, so both only wait for
+//! more replicas than that.
 //!
-//! They answer what is so: WAIT the number of other replicas that have on their media all that this connection has written, WAITAOF
-//! also whether this one has. "This" is the one that the client is connected to, also where its requests are passed on. More than there are is an error at once, and so is a leader that is lost.
+//! They answer what is so: WAIT the number of other replicas that have on their media all that this
+//! connection has written, WAITAOF also whether this one has. "This" is the one that the client is
+//! connected to, also where its requests are passed on. More than there are is an error at once,
+//! and so is a leader that is lost.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! Fields out of bytes and into bytes: little-endian numbers, and byte strings behind their length. Bytes that are read are untrusted: a
-//! length is believed only as far as bytes follow.
+//! Fields out of bytes and into bytes: little-endian numbers, and byte strings behind their length.
+//! Bytes that are read are untrusted: a length is believed only as far as bytes follow.
 
 use std::fmt;
 
@@ -21,7 +21,8 @@ impl Torn {
         Self { field: OTHER_VERSION }
     }
 
-    /// Whether another version of the program has written the bytes: they are whole as far as can be told.
+    /// Whether another version of the program has written the bytes: they are whole as far as can
+    /// be told.
     pub fn is_of_other_version(self) -> bool {
         self.field == OTHER_VERSION
     }
@@ -101,7 +102,8 @@ impl Reader {
         self.take(field, length as usize)
     }
 
-    /// A count of things of at least `least` bytes each, so that no more are made room for than can follow.
+    /// A count of things of at least `least` bytes each, so that no more are made room for than can
+    /// follow.
     pub fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
         let count = self.u32(field)? as usize;
         if count > self.bytes.len() / least {

@@ -31,7 +31,8 @@ pub fn change_of(singles: &[(ConfChangeType, u64)]) -> ConfChangeV2 {
     ConfChangeV2 { changes: singles.iter().map(single).collect::<Vec<_>>().into(), ..ConfChangeV2::default() }
 }
 
-/// Appends the members: four lists, each behind its count in a byte, then whether a joint configuration is left by itself.
+/// Appends the members: four lists, each behind its count in a byte, then whether a joint
+/// configuration is left by itself.
 ///
 /// # Panics
 /// If a list has more than [`MEMBERS_MAX`].

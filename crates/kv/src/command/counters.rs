@@ -39,7 +39,8 @@ fn add(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     Ok(Reply::Integer(new))
 }
 
-/// The text of a key's number, 0 if it is not there, and its deadline. What is too long for any number is read as nothing.
+/// The text of a key's number, 0 if it is not there, and its deadline. What is too long for any
+/// number is read as nothing.
 fn number(draft: &Draft<'_>, key: &[u8]) -> Outcome<(Bytes, Option<u64>)> {
     let Some(front) = draft.front(key)? else { return Ok((Bytes::from_static(b"0"), None)) };
     let length = if front.length > NUMBER_BYTES_MAX { 0 } else { front.length };

@@ -5,8 +5,8 @@ const PLACES: u32 = 17;
 /// One, in units of the last place.
 const ONE: i128 = 10_i128.pow(PLACES);
 
-/// The sum of two numbers as a text, with no more digits than it needs. `None` if one is not written in decimals or too large: the
-/// caller then adds as the processor does.
+/// The sum of two numbers as a text, with no more digits than it needs. `None` if one is not
+/// written in decimals or too large: the caller then adds as the processor does.
 pub fn sum(left: &[u8], right: &[u8]) -> Option<String> {
     let sum = parse(left)?.checked_add(parse(right)?)?;
     let (sign, size) = (if sum < 0 { "-" } else { "" }, sum.unsigned_abs());

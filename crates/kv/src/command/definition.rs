@@ -94,8 +94,8 @@ impl Command {
         request[range].iter().step_by(place(step).max(1))
     }
 
-    /// Does a request on a draft, and returns the reply for when its entry is applied. A refusal leaves the draft as it was only if
-    /// the draft was empty before.
+    /// Does a request on a draft, and returns the reply for when its entry is applied. A refusal
+    /// leaves the draft as it was only if the draft was empty before.
     pub fn run(&self, request: &[Bytes], draft: &mut Draft<'_>) -> Outcome<Reply> {
         self.check(request)?;
         self.check_keys(request)?;

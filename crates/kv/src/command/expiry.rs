@@ -1,4 +1,5 @@
-//! Deadlines of keys. Their time is that of the log's entries: the leader's clock when it proposed them.
+//! Deadlines of keys. Their time is that of the log's entries: the leader's clock when it proposed
+//! them.
 
 use super::arguments::{Arguments, integer};
 use super::{Access, Command, ONE_KEY, Outcome, Run, wrong};

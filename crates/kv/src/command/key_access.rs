@@ -1,4 +1,5 @@
-//! Access of commands to their keys: the flags of Redis 7's key specifications, by which rights on keys are judged.
+//! Access of commands to their keys: the flags of Redis 7's key specifications, by which rights on
+//! keys are judged.
 
 use bytes::Bytes;
 
@@ -9,7 +10,8 @@ use super::definition::{Access, Command};
 pub struct KeyAccess(&'static [&'static str]);
 
 impl KeyAccess {
-    /// Whether it returns something of the value, or copies it. What only tells whether or how much there is (EXISTS, STRLEN) does not.
+    /// Whether it returns something of the value, or copies it. What only tells whether or how much
+    /// there is (EXISTS, STRLEN) does not.
     pub fn reads(self) -> bool {
         self.0.contains(&"access")
     }
@@ -26,7 +28,8 @@ impl KeyAccess {
 }
 
 impl Command {
-    /// Access of a request to its key of a number, from 0 on. A command that is not named here needs all rights that it could.
+    /// Access of a request to its key of a number, from 0 on. A command that is not named here
+    /// needs all rights that it could.
     pub fn key_access(&self, request: &[Bytes], at: usize) -> KeyAccess {
         KeyAccess(match (self.name, at) {
             ("set", _) if has_option(request, &[b"GET", b"IFEQ"]) => &["RW", "access", "update"],
@@ -46,7 +49,8 @@ impl Command {
     }
 }
 
-/// Whether an option is among the arguments behind key and value. A value that looks like one counts: that asks for more rights.
+/// Whether an option is among the arguments behind key and value. A value that looks like one
+/// counts: that asks for more rights.
 fn has_option(request: &[Bytes], options: &[&[u8]]) -> bool {
     request.iter().skip(3).any(|word| options.iter().any(|option| word.eq_ignore_ascii_case(option)))
 }
@@ -56,7 +60,8 @@ mod tests {
     use super::Bytes;
     use crate::command::{all, find, find_within};
 
-    /// Each command on keys and what it needs of each: R to read, W to write, - neither. As redis-server 7.0.15 has it.
+    /// Each command on keys and what it needs of each: R to read, W to write, - neither. As
+    /// redis-server 7.0.15 has it.
     const NEEDS: &[(&str, &str)] = &[
         ("GET k", "R"),
         ("GETRANGE k 0 1", "R"),

@@ -22,7 +22,8 @@ pub const COMMANDS: &[Command] = &[
     Command { name: "dbsize", flags: "fast", categories: "keyspace", group: "server", since: "1.0.0", arity: 1, access: Access::Read, places: NO_KEY, run: Run::Draft(count), summary: "Returns the number of keys." },
 ];
 
-/// A KEYS that goes over several steps. Each sees its keys at its own moment, as those of SCAN: a key that is there all the time is found.
+/// A KEYS that goes over several steps. Each sees its keys at its own moment, as those of SCAN: a
+/// key that is there all the time is found.
 #[derive(Debug)]
 pub struct Listing {
     pattern: Bytes,
@@ -114,7 +115,8 @@ fn count(_: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     Ok(Reply::Integer(i64::try_from(draft.count()?).unwrap_or(i64::MAX)))
 }
 
-/// Keys that RANDOMKEY draws one of. They go round all keys, so that in the long run each is drawn as often.
+/// Keys that RANDOMKEY draws one of. They go round all keys, so that in the long run each is drawn
+/// as often.
 const DRAWN_OF: usize = 64;
 
 fn random(_: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
@@ -190,7 +192,8 @@ mod tests {
         }
     }
 
-    /// Hazard: KEYS on many keys holds the reactor until it has seen all. Each step looks at what it may, and all of them find each key once.
+    /// Hazard: KEYS on many keys holds the reactor until it has seen all. Each step looks at what
+    /// it may, and all of them find each key once.
     #[test]
     fn keys_are_listed_in_steps() {
         let mut table = Table::at(1_000);

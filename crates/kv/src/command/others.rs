@@ -1,4 +1,5 @@
-//! Commands that are no business of keys alone: connections, users, transactions, the server. What they do is in room `client`.
+//! Commands that are no business of keys alone: connections, users, transactions, the server. What
+//! they do is in room `client`.
 
 use super::definition::{ALL_KEYS, Access, Command, NO_KEY, Run};
 

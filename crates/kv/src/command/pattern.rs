@@ -1,7 +1,8 @@
 //! Patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a character that is meant as such.
 //!
-//! A star never takes back what a star before it has matched. What lies between two stars is looked for byte by byte, which takes at
-//! most the product of both lengths; where that becomes long, 64 places of the pattern are looked at at once (`wide`).
+//! A star never takes back what a star before it has matched. What lies between two stars is looked
+//! for byte by byte, which takes at most the product of both lengths; where that becomes long, 64
+//! places of the pattern are looked at at once (`wide`).
 
 mod element;
 mod wide;
@@ -137,8 +138,9 @@ mod tests {
         assert!(!matches(&pattern, &b"a".repeat(5000)));
     }
 
-    /// Hazard: one pattern held against one key takes most of a second, in which the leader is silent. The longest of both, in the ways that
-    /// take longest: steps are counted, for a test has no clock.
+    /// Hazard: one pattern held against one key takes most of a second, in which the leader is
+    /// silent. The longest of both, in the ways that take longest: steps are counted, for a test
+    /// has no clock.
     #[test]
     fn the_longest_pattern_takes_few_steps() {
         const LENGTH: usize = 32_000;

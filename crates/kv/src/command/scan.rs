@@ -1,4 +1,5 @@
-//! Listings in parts: SCAN, whose cursor is a number, and PERDURA.RANGE, which goes on behind a key.
+//! Listings in parts: SCAN, whose cursor is a number, and PERDURA.RANGE, which goes on behind a
+//! key.
 
 use std::ops::Bound;
 
@@ -96,7 +97,8 @@ impl<'a> Wanted<'a> {
                 last = None;
                 return false;
             }
-            // Keys that have ended are not there, but looked at. Who has no cursor takes an answer without keys for the end.
+            // Keys that have ended are not there, but looked at. Who has no cursor takes an answer
+            // without keys for the end.
             if is_there || self.has_cursor {
                 bytes += key.len();
                 left = left.saturating_sub(1);
@@ -169,8 +171,8 @@ mod tests {
     use bytes::Bytes;
     use std::sync::Arc;
 
-    /// Hazard: a listing passes over all keys that have ended and are not cleared away before it returns one that has not: millions of them
-    /// after a burst, in one step.
+    /// Hazard: a listing passes over all keys that have ended and are not cleared away before it
+    /// returns one that has not: millions of them after a burst, in one step.
     #[test]
     fn keys_that_have_ended_are_looked_at_too() {
         let mut table = Table::at(1_000);

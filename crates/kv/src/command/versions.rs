@@ -1,7 +1,8 @@
-//! Compare-and-set by version: the index of the entry that has changed a key last. What is not there has version 0.
+//! Compare-and-set by version: the index of the entry that has changed a key last. What is not
+//! there has version 0.
 //!
-//! A key that was deleted and made again has another version than before, so a client that compares versions notices what one that
-//! compares values would not.
+//! A key that was deleted and made again has another version than before, so a client that compares
+//! versions notices what one that compares values would not.
 
 use super::arguments::{Arguments, integer, syntax};
 use super::expiry::{Deadline, Unit};

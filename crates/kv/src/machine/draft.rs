@@ -1,7 +1,8 @@
-//! Draft of an entry while a command runs: the versions below, the command's own changes over them, one moment of time.
+//! Draft of an entry while a command runs: the versions below, the command's own changes over them,
+//! one moment of time.
 //!
-//! A command that changes keys is evaluated on the newest versions, a command that only reads on the applied ones; both as a draft.
-//! Commands of one transaction share one.
+//! A command that changes keys is evaluated on the newest versions, a command that only reads on
+//! the applied ones; both as a draft. Commands of one transaction share one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use crate::entry::{Change, WriteBatch};
 
 /// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
 pub const PLACES_MAX: usize = 32_768;
-/// Places for which a key counts that is put or deleted, beside the look at it: it goes into the entry, and with that into the store.
+/// Places for which a key counts that is put or deleted, beside the look at it: it goes into the
+/// entry, and with that into the store.
 const CHANGE_PLACES: usize = 1;
 /// Bytes of keys or values that take as long as a place.
 pub const BYTES_A_PLACE: usize = 4096;
@@ -58,7 +60,8 @@ pub trait Source {
     /// The value at a place of the map.
     fn get(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable>;
 
-    /// The bytes of a range of the value at a place, as far as it has them, and the length of all of it. Only these are copied.
+    /// The bytes of a range of the value at a place, as far as it has them, and the length of all
+    /// of it. Only these are copied.
     fn part(&self, place: &[u8], range: Range<usize>) -> Result<Option<Part>, Unreadable>;
 
     /// Calls `each` with the places that begin with `prefix`, from `from` on, in order.
@@ -136,8 +139,8 @@ impl<'a> Draft<'a> {
         stored.map_or(Ok(0), |bytes| bytes[..].try_into().map(u64::from_be_bytes).map_err(|_| damaged()))
     }
 
-    /// Sets the calendar. If it goes forward, that time passes at once; if it goes back, the moment stays, and with it the time that keys
-    /// have left.
+    /// Sets the calendar. If it goes forward, that time passes at once; if it goes back, the moment
+    /// stays, and with it the time that keys have left.
     pub fn set_calendar(&mut self, calendar_ms: u64) -> Result<(), Unreadable> {
         let ahead_ms = self.ahead_ms()?;
         let moment_ms = calendar_ms.saturating_add(ahead_ms);
@@ -203,7 +206,8 @@ impl<'a> Draft<'a> {
         found
     }
 
-    /// Does something that may fail, and then leaves the draft as it was. Attempts are not made within one another.
+    /// Does something that may fail, and then leaves the draft as it was. Attempts are not made
+    /// within one another.
     pub fn attempt<T, E>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let generation = self.generation.get();
         self.undo = Some(Vec::new());
@@ -227,8 +231,8 @@ impl<'a> Draft<'a> {
         self.generation.set(None);
     }
 
-    /// Lets the entry carry the moment, if what was read depends on it and nothing is changed: a leader whose clock is behind must
-    /// not take that back.
+    /// Lets the entry carry the moment, if what was read depends on it and nothing is changed: a
+    /// leader whose clock is behind must not take that back.
     pub fn keep_time(&mut self) {
         if self.changes.is_empty() && self.relies_on_time.get() {
             self.note_time();
@@ -259,7 +263,8 @@ impl<'a> Draft<'a> {
         self.change(place.to_vec(), value);
     }
 
-    /// Deletes all keys at once: a new generation begins. What was of the old one is cleared away later.
+    /// Deletes all keys at once: a new generation begins. What was of the old one is cleared away
+    /// later.
     pub fn clear(&mut self) -> Result<(), Unreadable> {
         let generation = self.generation()?.wrapping_add(1);
         let of_keys = |place: &[u8]| key::of_head(place).is_some() || key::of_deadline(place).is_some();
@@ -343,7 +348,8 @@ impl<'a> Draft<'a> {
         Ok(head)
     }
 
-    /// Version, deadline and length of a client's key; the value is not copied. None if there is no such key, or it has ended.
+    /// Version, deadline and length of a client's key; the value is not copied. None if there is no
+    /// such key, or it has ended.
     pub fn front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
         let front = self.stored_front(key)?;
         if front.is_some_and(|front| front.has_ended(self.now_ms)) {
@@ -405,8 +411,9 @@ impl<'a> Draft<'a> {
         Ok(has_ended)
     }
 
-    /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order, until it returns false: also with those that
-    /// have ended and are not cleared away yet, and with whether each is there.
+    /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order,
+    /// until it returns false: also with those that have ended and are not cleared away yet, and
+    /// with whether each is there.
     pub fn keys_or_ended(
         &self,
         prefix: &[u8],
@@ -484,7 +491,8 @@ impl<'a> Draft<'a> {
         Ok(front)
     }
 
-    /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order: the source's with the draft's changes over them.
+    /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order:
+    /// the source's with the draft's changes over them.
     pub fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
         let from = begin(prefix, from);
         let own = self.changes.range::<[u8], _>((from, Bound::Unbounded));

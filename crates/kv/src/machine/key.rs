@@ -7,10 +7,12 @@
 //! 0x10 generation(4) key' 0x00 0x01 element  an element of a key of a composite type
 //! ```
 //!
-//! Numbers are big-endian. To delete all keys at once is to begin a new generation; those of older ones are cleared away later.
+//! Numbers are big-endian. To delete all keys at once is to begin a new generation; those of older
+//! ones are cleared away later.
 //!
-//! `key'` is the key with each 0x00 as 0x00 0xFF. So the heads order as the keys do, a key's elements lie together behind its head, and no key's lie
-//! among another's: behind 0x00 a key that goes on has 0xFF, which neither a head nor an element has.
+//! `key'` is the key with each 0x00 as 0x00 0xFF. So the heads order as the keys do, a key's
+//! elements lie together behind its head, and no key's lie among another's: behind 0x00 a key that
+//! goes on has 0xFF, which neither a head nor an element has.
 
 /// Longest key of a client, in bytes. Each may double.
 pub const KEY_BYTES_MAX: usize = 32_000;
@@ -22,16 +24,19 @@ const KEYS: u8 = 0x10;
 const END_OF_HEAD: [u8; 2] = [0x00, 0x00];
 const END_OF_OWNER: [u8; 2] = [0x00, 0x01];
 
-/// Where the present generation is kept, in four bytes. Before the first FLUSHALL there is none, and it is 0.
+/// Where the present generation is kept, in four bytes. Before the first FLUSHALL there is none,
+/// and it is 0.
 pub const GENERATION: &[u8] = &[SYSTEM, b'g'];
 
-/// Where the number of keys is kept, in eight bytes. Before the first key there is none, and it is 0.
+/// Where the number of keys is kept, in eight bytes. Before the first key there is none, and it is
+/// 0.
 pub const COUNT: &[u8] = &[SYSTEM, b'k'];
 
 /// Where a moment is put that an entry without other changes carries.
 pub const TIME: &[u8] = &[SYSTEM, b't'];
 
-/// Where it is kept by how much the time of the log is ahead of the calendar, in eight bytes. Without it, it is 0.
+/// Where it is kept by how much the time of the log is ahead of the calendar, in eight bytes.
+/// Without it, it is 0.
 pub const AHEAD: &[u8] = &[SYSTEM, b'c'];
 
 /// Prefix of the keys of all generations.

@@ -1,5 +1,5 @@
-//! State that a replica keeps between commands: listings that are under way (`listings.rs`), and where RANDOMKEY is. It is lost with the
-//! process.
+//! State that a replica keeps between commands: listings that are under way (`listings.rs`), and
+//! where RANDOMKEY is. It is lost with the process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,8 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A user's listing at `cursor`, or a new one at 0, has looked at the keys up to `key`, or at all. Returns its next cursor.
+    /// A user's listing at `cursor`, or a new one at 0, has looked at the keys up to `key`, or at
+    /// all. Returns its next cursor.
     pub fn advance(&self, user: &Bytes, cursor: u64, key: Option<Vec<u8>>) -> u64 {
         let mut places = self.places();
         // 0 is the beginning, and the end.

@@ -1,4 +1,5 @@
-//! Clears away what commands do not see any more: keys that have ended, and keys of earlier generations.
+//! Clears away what commands do not see any more: keys that have ended, and keys of earlier
+//! generations.
 
 use std::ops::Bound;
 
@@ -108,7 +109,8 @@ mod tests {
         table.replies(&[("DBSIZE", ":1"), ("KEYS *", "*1 $1 d")]);
     }
 
-    /// Hazard: the deadlines of keys that FLUSHALL has taken away stay until their time comes, a year later.
+    /// Hazard: the deadlines of keys that FLUSHALL has taken away stay until their time comes, a
+    /// year later.
     #[test]
     fn deadlines_go_with_the_keys_of_an_old_generation() {
         let mut table = Table::at(1_000);

@@ -1,7 +1,8 @@
-//! Checks of messages: properties that no message of a sound replica has. Raft would end the process on some of them.
+//! Checks of messages: properties that no message of a sound replica has. Raft would end the
+//! process on some of them.
 //!
-//! A replica whose memory was lost and that has come back under its old id shows here too: a leader believes that it has what it
-//! has not.
+//! A replica whose memory was lost and that has come back under its old id shows here too: a leader
+//! believes that it has what it has not.
 
 use raft::RawNode;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType};
@@ -48,7 +49,8 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
             let contradicts = metadata.index == log.committed && !log.match_term(metadata.index, metadata.term);
             (!is_sound || !members_are_sound || contradicts).then_some("a snapshot that no leader has")
         }
-        // Nobody sends it: the leader is asked itself. A replica that does not lead would pass it on.
+        // Nobody sends it: the leader is asked itself. A replica that does not lead would pass it
+        // on.
         MessageType::MsgTransferLeader => Some("a wish to be leader"),
         MessageType::MsgHeartbeat if !is_late && message.commit > log.last_index() => {
             Some("a commit of entries that are not here")
@@ -69,14 +71,15 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
     }
 }
 
-/// The first entry of a message that another version of the program has made, which this one cannot read.
+/// The first entry of a message that another version of the program has made, which this one cannot
+/// read.
 pub(super) fn entry_of_other_version(message: &Message) -> Option<u64> {
     let entry = message.entries.iter().find(|entry| is_of_other_version(entry))?;
     (message.msg_type == MessageType::MsgAppend).then_some(entry.index)
 }
 
-/// Whether the entries of a message follow each other and the one before, also by their terms. Raft takes term 0 for that of an entry that is
-/// not there.
+/// Whether the entries of a message follow each other and the one before, also by their terms. Raft
+/// takes term 0 for that of an entry that is not there.
 fn follow(message: &Message) -> bool {
     let mut before = message.log_term;
     let follows = |(entry, index): (&Entry, u64)| {
@@ -105,7 +108,8 @@ fn are_sound(members: &ConfState) -> bool {
         && learners_next.iter().all(|id| voters_outgoing.contains(id) && !voters.contains(id))
 }
 
-/// Whether somebody asks for a vote that a promise not to give one binds: not in an election that the leader has asked for.
+/// Whether somebody asks for a vote that a promise not to give one binds: not in an election that
+/// the leader has asked for.
 pub(super) fn asks_for_vote(message: &Message) -> bool {
     let asks = [MessageType::MsgRequestVote, MessageType::MsgRequestPreVote].contains(&message.msg_type);
     asks && message.context != raft::CAMPAIGN_TRANSFER

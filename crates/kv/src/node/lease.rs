@@ -1,26 +1,31 @@
 //! Leases: a leader that a quorum has heard a short time ago reads without asking again.
 //!
-//! A replica that hears a leader gives no vote for `election_ticks` of its own ([`Promise`]), whatever becomes of it meanwhile. A question about
-//! reading that a quorum has answered was heard by it after it was asked. So nobody else is elected for that long after the
-//! moment of asking, unless clocks differ. The leader therefore counts from that moment, a tick less (a first tick may come
-//! at once), and shortens the rest by the stated difference between clocks.
+//! A replica that hears a leader gives no vote for `election_ticks` of its own ([`Promise`]),
+//! whatever becomes of it meanwhile. A question about reading that a quorum has answered was heard
+//! by it after it was asked. So nobody else is elected for that long after the moment of asking,
+//! unless clocks differ. The leader therefore counts from that moment, a tick less (a first tick
+//! may come at once), and shortens the rest by the stated difference between clocks.
 //!
-//! A lease ends with its term; when the members change, for its quorum need not meet one of the members after next; and for the rest of
-//! the term when leadership is handed over, for the promise does not bind then.
+//! A lease ends with its term; when the members change, for its quorum need not meet one of the
+//! members after next; and for the rest of the term when leadership is handed over, for the promise
+//! does not bind then.
 //!
-//! The clock is read when a read is taken, after it has come. So a pause of the process before or after that does no harm.
+//! The clock is read when a read is taken, after it has come. So a pause of the process before or
+//! after that does no harm.
 
 use std::collections::BTreeMap;
 
 use perdura_pmem::planted;
 
-/// A clock that does not jump: microseconds since any moment. It stands still at no time, not even while the process is stopped.
+/// A clock that does not jump: microseconds since any moment. It stands still at no time, not even
+/// while the process is stopped.
 pub trait Clock: Send {
     /// The time.
     fn now_us(&self) -> u64;
 }
 
-/// Assumptions of leases. All replicas must have the same `election_ticks`, and ticks of this length by their own clocks.
+/// Assumptions of leases. All replicas must have the same `election_ticks`, and ticks of this
+/// length by their own clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// Length of a tick.
@@ -59,7 +64,8 @@ impl Lease {
         self.asked.insert(number, (term, now));
     }
 
-    /// A quorum has answered a question. `leads_in` is the term in which this replica leads, if it does.
+    /// A quorum has answered a question. `leads_in` is the term in which this replica leads, if it
+    /// does.
     pub(super) fn answered(&mut self, number: u64, leads_in: Option<u64>) {
         let Some((term, asked)) = self.asked.remove(&number) else { return };
         if leads_in != Some(term) {
@@ -93,13 +99,15 @@ impl Lease {
     }
 }
 
-/// Promise of a replica that hears a leader: no vote for a while. A promise made before a restart is not known any more.
+/// Promise of a replica that hears a leader: no vote for a while. A promise made before a restart
+/// is not known any more.
 pub(super) struct Promise {
     ticks_left: usize,
 }
 
 impl Promise {
-    /// The promise of a replica that begins. One that was never in a term after the founding has heard nobody.
+    /// The promise of a replica that begins. One that was never in a term after the founding has
+    /// heard nobody.
     pub(super) fn new(term: u64, election_ticks: usize) -> Self {
         // Planted: a start lets go of promises.
         let has_heard = term > crate::store::FOUNDING && !planted(309);

@@ -47,7 +47,8 @@ pub enum Rejection {
     TooLarge,
     /// The store has no room for it.
     Full,
-    /// The store has no room for it, but clears garbage away: it may have when [`crate::node::Node::collects`] does not say so any more.
+    /// The store has no room for it, but clears garbage away: it may have when
+    /// [`crate::node::Node::collects`] does not say so any more.
     MakesRoom,
 }
 
@@ -106,7 +107,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Adds a message. Entries that follow those of the last message to the same replica are added to it.
+    /// Adds a message. Entries that follow those of the last message to the same replica are added
+    /// to it.
     pub(super) fn send(&mut self, message: Message) {
         let last = self.messages.iter_mut().rev().find(|queued| queued.to() == message.to);
         if let Some(PeerMessage::Raft(last)) = last

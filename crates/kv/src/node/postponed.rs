@@ -1,5 +1,6 @@
-//! An offer of a snapshot that the store cannot begin to receive yet: it clears garbage away, or another reads a snapshot of it. Nobody waits
-//! for that: each tick tries again, until whoever has offered it lets it go.
+//! An offer of a snapshot that the store cannot begin to receive yet: it clears garbage away, or
+//! another reads a snapshot of it. Nobody waits for that: each tick tries again, until whoever has
+//! offered it lets it go.
 
 use raft::eraftpb::Message;
 

@@ -1,4 +1,5 @@
-//! Learners become voters when they have caught up, by themselves or as operators ask, and no voter goes that a quorum needs.
+//! Learners become voters when they have caught up, by themselves or as operators ask, and no voter
+//! goes that a quorum needs.
 
 use raft::eraftpb::ConfChangeType;
 use raft::{ProgressState, RawNode, StateRole};
@@ -7,11 +8,13 @@ use super::{Node, Part};
 use crate::codec::change_of;
 use crate::store::{self, Log};
 
-/// Entries that a learner may lack when it is promoted, beside those of the last tick: under load, some are always on their way.
+/// Entries that a learner may lack when it is promoted, beside those of the last tick: under load,
+/// some are always on their way.
 const LAG_MAX: u64 = 64;
 
-/// Whether a learner may vote now: one that was heard of late, and lacks little. In a cluster in which nobody writes it is not sent
-/// anything after a snapshot, and so is not in the state in which Raft sends ahead.
+/// Whether a learner may vote now: one that was heard of late, and lacks little. In a cluster in
+/// which nobody writes it is not sent anything after a snapshot, and so is not in the state in
+/// which Raft sends ahead.
 fn is_in_sync(raw: &RawNode<Log>, id: u64, last_at_tick: u64) -> bool {
     let last = raw.raft.raft_log.last_index().min(last_at_tick);
     raw.raft.prs().get(id).is_some_and(|progress| {
@@ -23,8 +26,8 @@ fn is_in_sync(raw: &RawNode<Log>, id: u64, last_at_tick: u64) -> bool {
 }
 
 impl Node {
-    /// Whether a learner has what this leader has, but for the last entries, and answers: one that has not would be a voter that never
-    /// votes, and cost the cluster its quorum.
+    /// Whether a learner has what this leader has, but for the last entries, and answers: one that
+    /// has not would be a voter that never votes, and cost the cluster its quorum.
     pub fn is_in_sync(&self, learner: u64) -> bool {
         self.leading().is_some_and(|raw| is_in_sync(raw, learner, self.last_at_tick))
     }
@@ -37,7 +40,8 @@ impl Node {
         voters.iter().filter(is_active).count()
     }
 
-    /// Proposes that a learner that has caught up be a voter, if this is the leader and no change of members is under way.
+    /// Proposes that a learner that has caught up be a voter, if this is the leader and no change
+    /// of members is under way.
     pub(super) fn promote(&mut self) -> store::Result<()> {
         let Part::Member(raw) = &self.part else { return Ok(()) };
         let last_at_tick = std::mem::replace(&mut self.last_at_tick, raw.raft.raft_log.last_index());

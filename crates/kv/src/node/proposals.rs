@@ -13,7 +13,8 @@ pub(super) struct Proposals {
 }
 
 impl Proposals {
-    /// An entry was proposed. One that waited at the index is not in this log any more; another's may bring it back.
+    /// An entry was proposed. One that waited at the index is not in this log any more; another's
+    /// may bring it back.
     pub(super) fn wait(&mut self, index: u64, term: u64, ticket: u64, output: &mut Output) {
         if let Some((_, ticket)) = self.waiting.insert(index, (term, ticket)) {
             output.done.push(Done { ticket, outcome: Outcome::Unknown });
@@ -35,8 +36,8 @@ impl Proposals {
         }
     }
 
-    /// A tick has passed. Where leadership was lost `ticks_max` ago, who still waits is told so: the next leader may have the entries, and this
-    /// replica may not hear of it.
+    /// A tick has passed. Where leadership was lost `ticks_max` ago, who still waits is told so:
+    /// the next leader may have the entries, and this replica may not hear of it.
     pub(super) fn tick(&mut self, leads: bool, ticks_max: usize, output: &mut Output) {
         self.lost_ticks = if leads { 0 } else { self.lost_ticks + 1 };
         if self.lost_ticks >= ticks_max {
@@ -44,7 +45,8 @@ impl Proposals {
         }
     }
 
-    /// The entries of this leader's term behind `last` had no room in its own store: so nobody has been sent them, and nobody ever will be.
+    /// The entries of this leader's term behind `last` had no room in its own store: so nobody has
+    /// been sent them, and nobody ever will be.
     pub(super) fn take_back(&mut self, last: u64, term: u64, output: &mut Output) {
         self.waiting.retain(|index, (proposed, ticket)| {
             let stays = *index <= last || *proposed != term;

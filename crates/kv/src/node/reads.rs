@@ -1,9 +1,10 @@
-//! Reads by ReadIndex: the leader makes sure, by a round of heartbeats, that it still leads, and says what was committed when it was
-//! asked; a read waits until that is applied.
+//! Reads by ReadIndex: the leader makes sure, by a round of heartbeats, that it still leads, and
+//! says what was committed when it was asked; a read waits until that is applied.
 //!
-//! Reads that have come since the last question share the next. A question's context is its own for ever: an answer to an earlier one
-//! would be about an earlier moment. An answer to a later one is good for all before it, so a question that stays without an answer is followed
-//! by another, and forgets nothing: rounds may take longer than that.
+//! Reads that have come since the last question share the next. A question's context is its own for
+//! ever: an answer to an earlier one would be about an earlier moment. An answer to a later one is
+//! good for all before it, so a question that stays without an answer is followed by another, and
+//! forgets nothing: rounds may take longer than that.
 
 use std::collections::BTreeMap;
 
@@ -106,8 +107,8 @@ impl Reads {
         raw.read_index([self.id, self.nonce, self.number].map(u64::to_le_bytes).concat());
     }
 
-    /// An answer has come. Returns the number of its question, if it is one of these. `leads_in` is the term in which this replica
-    /// leads, if it does.
+    /// An answer has come. Returns the number of its question, if it is one of these. `leads_in` is
+    /// the term in which this replica leads, if it does.
     pub(super) fn answered(&mut self, answer: &ReadState, leads_in: Option<u64>, output: &mut Output) -> Option<u64> {
         let words = [self.id, self.nonce].map(u64::to_le_bytes).concat();
         let rest = answer.request_ctx.strip_prefix(&words[..])?;
@@ -129,7 +130,8 @@ impl Reads {
         Some(number)
     }
 
-    /// Tells whom can be told, now that so much is applied. What rested on an entry that another has replaced is given up.
+    /// Tells whom can be told, now that so much is applied. What rested on an entry that another
+    /// has replaced is given up.
     pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
         // Planted: nobody looks whether the entry that an answer rests on was replaced.
         let stands = |(index, term)| store.term(index).is_ok_and(|found| found == term) || planted(313);

@@ -1,9 +1,12 @@
-//! Processing of Raft's Ready: entries and votes into the store, messages out, and committed entries applied.
+//! Processing of Raft's Ready: entries and votes into the store, messages out, and committed
+//! entries applied.
 //!
-//! Raft numbers what it wants made durable. The messages of a replica that does not lead promise something by that, and wait here
-//! until it is. A leader's do not: it counts itself only once it is told so (Raft's thesis, 10.2.1).
+//! Raft numbers what it wants made durable. The messages of a replica that does not lead promise
+//! something by that, and wait here until it is. A leader's do not: it counts itself only once it
+//! is told so (Raft's thesis, 10.2.1).
 //!
-//! A leader's messages are given out after its store has taken their entries: what has no room there nobody else is sent (room.rs).
+//! A leader's messages are given out after its store has taken their entries: what has no room
+//! there nobody else is sent (room.rs).
 
 use perdura_pmem::planted;
 use raft::eraftpb::{Entry, MessageType};
@@ -21,7 +24,8 @@ impl Node {
         self.unpersisted.is_any() && !self.unpersisted.is_blocked
     }
 
-    /// Whether so many entries are not durable that it is better to wait for no more (`Settings::confirm_entries`).
+    /// Whether so many entries are not durable that it is better to wait for no more
+    /// (`Settings::confirm_entries`).
     pub fn must_persist(&self) -> bool {
         self.wants_persist() && self.unpersisted.entries >= self.settings.confirm_entries
     }
@@ -59,8 +63,8 @@ impl Node {
         Ok(self.unpersisted.is_blocked)
     }
 
-    /// Gives up what is applied, and lets the store do a part of what can wait. To be called when replies are sent. Returns whether there may
-    /// be more to do.
+    /// Gives up what is applied, and lets the store do a part of what can wait. To be called when
+    /// replies are sent. Returns whether there may be more to do.
     pub fn tidy(&mut self) -> store::Result<bool> {
         let receives = self.go_on_receiving()?;
         let Part::Member(raw) = &mut self.part else { return Ok(receives) };
@@ -161,7 +165,8 @@ impl Node {
         let store = raw.mut_store().store_mut();
         store.commit(last)?;
         if store.persistent_state().members_at != members_at {
-            // A replica that has to go back to the members before may need some of those that are gone.
+            // A replica that has to go back to the members before may need some of those that are
+            // gone.
             match store.persist() {
                 // It goes on with them: who takes replicas away waits until none is without room.
                 Err(error) if error.kind() == ErrorKind::Full => {
@@ -178,9 +183,10 @@ impl Node {
         Ok(())
     }
 
-    /// A leader that is no member any more follows: Raft would count on its progress, which is gone. Before that it tells the others up to where
-    /// entries are committed, for they elect the next leader, and may need the new members for it. What it has proposed and not
-    /// applied may be committed by them.
+    /// A leader that is no member any more follows: Raft would count on its progress, which is
+    /// gone. Before that it tells the others up to where entries are committed, for they elect the
+    /// next leader, and may need the new members for it. What it has proposed and not applied may
+    /// be committed by them.
     fn step_down_if_removed(&mut self) {
         let Part::Member(raw) = &mut self.part else { return };
         let raft = &mut raw.raft;

@@ -1,7 +1,9 @@
-//! A store that is full. The leader refuses what would leave no room for deletions, so that they go on. Should an entry find no room all the
-//! same, Raft goes back to what the store has, as after a restart: a leader has sent the entry to nobody yet, says so to who waits for it, and
-//! leads no more, for it could send no heartbeats behind an entry that it cannot store; a follower has not heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some ticks later, or when the
-//! store's own thread has cleared garbage away, for which nobody waits.
+//! A store that is full. The leader refuses what would leave no room for deletions, so that they go
+//! on. Should an entry find no room all the same, Raft goes back to what the store has, as after a
+//! restart: a leader has sent the entry to nobody yet, says so to who waits for it, and leads no
+//! more, for it could send no heartbeats behind an entry that it cannot store; a follower has not
+//! heard of it, and is as one that lags. It hears it again, or gets a snapshot in its place, some
+//! ticks later, or when the store's own thread has cleared garbage away, for which nobody waits.
 
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
@@ -26,8 +28,8 @@ pub(super) fn share(changes: &[Change]) -> Share {
 }
 
 impl Node {
-    /// Whether the leader's store has room for an entry. Snapshots that others fetch end if a deletion would not have: nothing is cleared away
-    /// while they are held.
+    /// Whether the leader's store has room for an entry. Snapshots that others fetch end if a
+    /// deletion would not have: nothing is cleared away while they are held.
     pub(super) fn has_room(&mut self, changes: &[Change]) -> store::Result<bool> {
         let share = share(changes);
         let has_room = |node: &mut Self| match &mut node.part {
@@ -64,7 +66,8 @@ impl Node {
         Ok(())
     }
 
-    /// Whether a message is left alone because of what had no room: who leads without room for its first entry is of no use.
+    /// Whether a message is left alone because of what had no room: who leads without room for its
+    /// first entry is of no use.
     pub(super) fn ignores(&self, message: &Message) -> bool {
         self.stalled.is_some_and(|stalled| match message.msg_type {
             MessageType::MsgTimeoutNow => true,

@@ -24,15 +24,15 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Time after which a snapshot that nobody fetches is let go.
     pub snapshot_idle_ticks: usize,
-    /// Whether a store is always emptied before it receives a snapshot, and not only if it has no room for both. Until it has
-    /// it, the replica is not in any quorum.
+    /// Whether a store is always emptied before it receives a snapshot, and not only if it has no
+    /// room for both. Until it has it, the replica is not in any quorum.
     pub receives_in_place: bool,
     /// Whether a learner that has caught up is made a voter by the leader.
     pub promotes_learners: bool,
     /// Whether followers are told of a commit by the next message only, and not by one of its own.
     pub commits_quietly: bool,
-    /// Milliseconds by which the time of the log may go forward at once when a replica leads that does not know how old its newest
-    /// entry is.
+    /// Milliseconds by which the time of the log may go forward at once when a replica leads that
+    /// does not know how old its newest entry is.
     pub clock_forward_ms_max: u64,
     /// Decides, with the replica's id, how long it waits before elections.
     pub seed: u64,

@@ -19,7 +19,8 @@ fn gains(raw: &RawNode<Log>) -> bool {
 }
 
 impl Node {
-    /// Begins to fetch a snapshot that was offered. If it is the one that is being fetched, it goes on.
+    /// Begins to fetch a snapshot that was offered. If it is the one that is being fetched, it goes
+    /// on.
     pub(super) fn begin_incoming(&mut self, message: Message) -> store::Result<()> {
         let key = |message: &Message| {
             let metadata = message.get_snapshot().get_metadata();
@@ -116,8 +117,8 @@ impl Node {
         self.incoming.as_ref().is_some_and(Offer::is_whole) && raw.store().store().finishes()
     }
 
-    /// While a content is built nothing is appended or committed. Returns whether the message is left alone for that: the leader sends
-    /// entries again.
+    /// While a content is built nothing is appended or committed. Returns whether the message is
+    /// left alone for that: the leader sends entries again.
     pub(super) fn holds_off(&self, message: &mut Message) -> bool {
         if !self.builds() {
             return false;
@@ -146,15 +147,16 @@ impl Node {
             Err(error) if raw.store().store().is_partial() || is_full(&error) && gains(raw) => {
                 self.begin_receiving(offer.message)?;
             }
-            // Entries have come meanwhile, it was not whole, or it finds no room yet. If it is still needed, it is offered again.
+            // Entries have come meanwhile, it was not whole, or it finds no room yet. If it is
+            // still needed, it is offered again.
             Err(error) if error.kind() == ErrorKind::Refused || is_full(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(true)
     }
 
-    /// Leaves Raft to receive a snapshot into a store that has no room for both. One that it has no room for even so leaves it as it is: it
-    /// lags, but has what it has acknowledged, and votes.
+    /// Leaves Raft to receive a snapshot into a store that has no room for both. One that it has no
+    /// room for even so leaves it as it is: it lags, but has what it has acknowledged, and votes.
     fn begin_receiving(&mut self, message: Message) -> store::Result<()> {
         let Part::Member(raw) = &mut self.part else { return Ok(()) };
         let store = raw.mut_store().store_mut();

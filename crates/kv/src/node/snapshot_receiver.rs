@@ -1,10 +1,13 @@
 //! Receiving a snapshot, by chunks that are fetched from the leader, one at a time.
 //!
-//! If the store has room for both, it keeps log and state until the snapshot is whole, and the replica goes on as a member of Raft:
-//! whatever fails, it is as it was. Else the store is emptied first, and meanwhile the replica takes no part in Raft. It must not vote then,
-//! for it lacks entries that it has acknowledged. It answers heartbeats, so that the leader stays one that has it in its quorum.
+//! If the store has room for both, it keeps log and state until the snapshot is whole, and the
+//! replica goes on as a member of Raft: whatever fails, it is as it was. Else the store is emptied
+//! first, and meanwhile the replica takes no part in Raft. It must not vote then, for it lacks
+//! entries that it has acknowledged. It answers heartbeats, so that the leader stays one that has
+//! it in its quorum.
 //!
-//! When the content is whole, Raft begins anew on it, and is given the offer, so that it acknowledges it.
+//! When the content is whole, Raft begins anew on it, and is given the offer, so that it
+//! acknowledges it.
 
 use raft::RawNode;
 use raft::eraftpb::{Message, MessageType, SnapshotMetadata};
@@ -57,7 +60,8 @@ impl Offer {
         Ok(if store.finish_some(self.metadata())? { Taken::All } else { Taken::Whole })
     }
 
-    /// Puts a chunk into the store, and after the last a part of the whole in force. Errors: `Refused` and `Full`, after which it begins again.
+    /// Puts a chunk into the store, and after the last a part of the whole in force. Errors:
+    /// `Refused` and `Full`, after which it begins again.
     pub(super) fn take(&mut self, chunk: &Chunk, store: &mut dyn Store) -> store::Result<Taken> {
         let SnapshotMetadata { index, term, .. } = *self.metadata();
         let is_next =
@@ -74,7 +78,8 @@ impl Offer {
         Ok(Taken::Next(self.fetch()))
     }
 
-    /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone, or has let it go.
+    /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone,
+    /// or has let it go.
     pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<PeerMessage>> {
         if self.is_whole {
             return Some(None);
@@ -195,7 +200,8 @@ impl Receiver {
                 let (msg_type, context) = (MessageType::MsgHeartbeatResponse, message.context);
                 output.send(Message { msg_type, context, ..answer });
             }
-            // The leader does not know that there is nothing here: so it goes back to before its first entry, and offers a snapshot.
+            // The leader does not know that there is nothing here: so it goes back to before its
+            // first entry, and offers a snapshot.
             MessageType::MsgAppend => {
                 output.send(Message { msg_type: MessageType::MsgAppendResponse, index, reject: true, ..answer });
             }

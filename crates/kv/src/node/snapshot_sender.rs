@@ -1,4 +1,5 @@
-//! Snapshots that others fetch. Each is held until its receiver has said that it has it, or is silent for too long.
+//! Snapshots that others fetch. Each is held until its receiver has said that it has it, or is
+//! silent for too long.
 
 use raft::{Progress, ProgressState, SnapshotStatus, StateRole};
 

@@ -1,11 +1,13 @@
-//! A request as one line, as people type it into a terminal: words, with quotes around those that have spaces.
+//! A request as one line, as people type it into a terminal: words, with quotes around those that
+//! have spaces.
 
 use bytes::Bytes;
 
-/// The words of a line. `None` if a quote is not closed, or a closing one is not followed by a space.
+/// The words of a line. `None` if a quote is not closed, or a closing one is not followed by a
+/// space.
 ///
-/// Between double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for a byte, and a backslash for the byte behind it;
-/// between single quotes only `\'` does.
+/// Between double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for a byte, and a backslash
+/// for the byte behind it; between single quotes only `\'` does.
 pub fn words(line: &[u8]) -> Option<Vec<Bytes>> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();

@@ -27,7 +27,8 @@ pub enum Reply {
     Bytes(Bytes),
     /// No value.
     Null,
-    /// No array, as an EXEC answers that a watched key has kept from running; in RESP3 a null like others.
+    /// No array, as an EXEC answers that a watched key has kept from running; in RESP3 a null like
+    /// others.
     NullArray,
     /// A sequence.
     Array(Vec<Reply>),

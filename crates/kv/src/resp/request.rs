@@ -35,8 +35,8 @@ struct Begun {
     length: Option<usize>,
 }
 
-/// The requests of one connection. Bytes go in as they come; requests come out when they are whole. It holds the bytes of one request
-/// that is not whole, and those behind it that were put in.
+/// The requests of one connection. Bytes go in as they come; requests come out when they are whole.
+/// It holds the bytes of one request that is not whole, and those behind it that were put in.
 #[derive(Debug, Default)]
 pub struct Requests {
     input: BytesMut,
@@ -53,18 +53,20 @@ impl Requests {
         &mut self.input
     }
 
-    /// Bytes that have come and are not part of a returned request, and what each argument takes beside.
+    /// Bytes that have come and are not part of a returned request, and what each argument takes
+    /// beside.
     pub fn bytes_held(&self) -> usize {
         self.input.len() + self.begun.as_ref().map_or(0, |begun| begun.bytes)
     }
 
-    /// Bytes that were taken so far, also those that are part of no request. Requests that are kept share the memory of all that came
-    /// between them, so who keeps some bounds the distance.
+    /// Bytes that were taken so far, also those that are part of no request. Requests that are kept
+    /// share the memory of all that came between them, so who keeps some bounds the distance.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The arguments of the next request, at least one, or `None` until it is whole. The arguments share the memory of the input.
+    /// The arguments of the next request, at least one, or `None` until it is whole. The arguments
+    /// share the memory of the input.
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Vec<Bytes>>, Malformed> {
         let before = self.input.len();
         let next = self.parse(limits);
@@ -149,8 +151,8 @@ impl Requests {
     }
 }
 
-/// Room made for an argument whose length the client has said, before its bytes have come: nobody counts it, and a large page may be
-/// cleared for it.
+/// Room made for an argument whose length the client has said, before its bytes have come: nobody
+/// counts it, and a large page may be cleared for it.
 const GROWTH_BYTES: usize = 16 << 10;
 
 /// Longest argument that shares its memory with the requests behind it.

@@ -25,7 +25,8 @@ fn is_left(clients: &Clients, key: u64, connection: &mut Inbound) -> bool {
     connection.is_left
 }
 
-/// Those that a connection is counted with: however many there are of them, they take no room from others.
+/// Those that a connection is counted with: however many there are of them, they take no room from
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConnectionClass {
     Unauthenticated,
@@ -96,8 +97,8 @@ impl Server {
         }
     }
 
-    /// Gives a message to the replica. A snapshot that its store cannot take is left alone: the replica votes and has what it has, but
-    /// cannot catch up, which is said once.
+    /// Gives a message to the replica. A snapshot that its store cannot take is left alone: the
+    /// replica votes and has what it has, but cannot catch up, which is said once.
     fn step_message(&mut self, message: PeerMessage) -> store::Result<bool> {
         match self.node.step(message) {
             Err(error) if error.kind() == ErrorKind::Configuration => {
@@ -178,8 +179,9 @@ impl Server {
         }
     }
 
-    /// Why a certificate does not do for what its owner says. A replica's is of the host at which the cluster knows the replica, and of the
-    /// one that it says itself: an authority that signs for others too makes no members of them. For operators `peers.names` say whose do.
+    /// Why a certificate does not do for what its owner says. A replica's is of the host at which
+    /// the cluster knows the replica, and of the one that it says itself: an authority that signs
+    /// for others too makes no members of them. For operators `peers.names` say whose do.
     fn certificate_objection(&self, key: u64, hello: &Hello) -> Option<String> {
         self.config.peers.tls.as_ref()?;
         let Some(certificate) = self.inbound.get(&key).and_then(|connection| connection.channel.certificate()) else {
@@ -247,7 +249,8 @@ impl Server {
         })
     }
 
-    /// Whether a replica is surely no member. Who has heard nothing of a leader may know old members only.
+    /// Whether a replica is surely no member. Who has heard nothing of a leader may know old
+    /// members only.
     pub fn is_unknown(&self, replica: u64) -> bool {
         let status = self.node.status();
         let is_current = status.leader != 0 && status.applied == status.committed && status.role != Role::Receiving;

@@ -36,7 +36,8 @@ pub enum AdminRequest {
     Backup,
 }
 
-/// An answer. A backup's first is [`AdminResponse::Snapshot`]; its chunks follow as frames without JSON, an empty one at the end.
+/// An answer. A backup's first is [`AdminResponse::Snapshot`]; its chunks follow as frames without
+/// JSON, an empty one at the end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdminResponse {

@@ -63,7 +63,8 @@ impl Server {
         }
     }
 
-    /// Why a replica cannot be a member with these addresses. What others could not be told would not be read back either.
+    /// Why a replica cannot be a member with these addresses. What others could not be told would
+    /// not be read back either.
     fn joining_objection(&self, question: &AdminRequest) -> Option<String> {
         let AdminRequest::Join { replica, peer, client } = question else { return None };
         if *replica == 0 {
@@ -119,7 +120,8 @@ impl Server {
                     ),
                 }));
             }
-            // Another leads first: so clients wait for a moment and not for an election. It is asked then.
+            // Another leads first: so clients wait for a moment and not for an election. It is
+            // asked then.
             AdminRequest::Remove { replica } if replica == self.id => return self.hand_over_to_any(),
             AdminRequest::Remove { replica } => vec![(ConfChangeType::RemoveNode, replica)],
             AdminRequest::Promote { replica } if !is_member(&replica) => return unknown(replica),
@@ -152,8 +154,9 @@ impl Server {
         }
     }
 
-    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none of the rest. One whose process has just ended
-    /// counts as active for a while, but is not connected.
+    /// Whether the cluster loses its quorum with a voter: those that are left and answer are none
+    /// of the rest. One whose process has just ended counts as active for a while, but is not
+    /// connected.
     fn is_needed(&self, members: &ConfState, replica: u64) -> bool {
         let left: Vec<u64> = members.voters.iter().copied().filter(|id| *id != replica).collect();
         let is_up = |id: &&u64| **id == self.id || self.links.get(*id).is_some_and(Link::is_up);
@@ -161,8 +164,9 @@ impl Server {
         members.voters.contains(&replica) && self.node.active_of(&up) <= left.len() / 2
     }
 
-    /// The members that a new one at an address replaces. Error: one is alive, or may be: it was heard of late, but is not connected, as after
-    /// a crash. Who asks again then is answered within two election timeouts.
+    /// The members that a new one at an address replaces. Error: one is alive, or may be: it was
+    /// heard of late, but is not connected, as after a crash. Who asks again then is answered
+    /// within two election timeouts.
     fn replaced(&self, peer: &str) -> Result<Vec<u64>, AdminResponse> {
         let members = all_members(self.members());
         let old: Vec<u64> = self.directory.at_peer(peer).into_iter().filter(|id| members.contains(id)).collect();
@@ -215,7 +219,8 @@ impl Server {
         Ok(Some(AdminResponse::Busy { why: format!("leadership is handed over to replica {transfer_target} first") }))
     }
 
-    /// Best target of a leadership transfer: of the other voters that answer, the one that has most of the log.
+    /// Best target of a leadership transfer: of the other voters that answer, the one that has most
+    /// of the log.
     pub fn transfer_target(&self) -> Option<u64> {
         let voters = &self.members().voters;
         let others = self.node.followers().into_iter().filter(|one| one.is_active && voters.contains(&one.id));
@@ -257,7 +262,8 @@ impl Server {
         self.answer(key, &answer);
     }
 
-    /// Begins a backup once this replica has applied all that was acknowledged before: one that lags must not leave it out.
+    /// Begins a backup once this replica has applied all that was acknowledged before: one that
+    /// lags must not leave it out.
     fn ask_for_backup(&mut self, key: u64) -> store::Result<Option<AdminResponse>> {
         let ticket = self.ticket();
         self.asked.insert(ticket, key);

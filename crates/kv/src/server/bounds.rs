@@ -72,7 +72,8 @@ impl Crowded {
         self.server.hear(key).expect("a store");
     }
 
-    /// Somebody connects to the address for replicas and says something. Returns also the key of the connection.
+    /// Somebody connects to the address for replicas and says something. Returns also the key of
+    /// the connection.
     fn visit(&mut self, bytes: &[u8]) -> (TcpStream, u64) {
         let mut stream = self.connect(Port::Peer);
         let key = self.server.next_key;
@@ -97,8 +98,9 @@ impl Crowded {
     }
 }
 
-/// Hazard: unauthenticated connections, operators or replicas that nobody knows take all connections that there may be, and the members find no way in: there
-/// is no leader any more, or never one.
+/// Hazard: unauthenticated connections, operators or replicas that nobody knows take all
+/// connections that there may be, and the members find no way in: there is no leader any more, or
+/// never one.
 #[test]
 fn many_connections_at_the_address_for_replicas_keep_no_member_out() {
     let mut crowded = Crowded::new();
@@ -179,7 +181,8 @@ fn browsers_are_few_and_end_in_time() {
     assert_eq!(crowded.server.browsers.len(), 0);
 }
 
-/// Hazard: a backup of a replica that lags, or that nobody hears, lacks what was acknowledged long before.
+/// Hazard: a backup of a replica that lags, or that nobody hears, lacks what was acknowledged long
+/// before.
 #[test]
 fn a_replica_that_knows_of_no_leader_begins_no_backup() {
     let mut crowded = Crowded::new();
@@ -190,7 +193,8 @@ fn a_replica_that_knows_of_no_leader_begins_no_backup() {
     assert_eq!(crowded.server.asked.len(), 1);
 }
 
-/// Hazard: a replica cannot be made where the directory above its own is missing, and the error does not say so.
+/// Hazard: a replica cannot be made where the directory above its own is missing, and the error
+/// does not say so.
 #[test]
 fn the_directories_above_the_data_are_made_too() {
     for kind in ["list", "btree", "wal"] {

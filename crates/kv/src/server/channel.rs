@@ -1,7 +1,8 @@
 //! A connection as a stream of bytes, encrypted or not, that never waits.
 //!
-//! The kernel reports only changes. So a channel remembers whether there may be bytes to read, and whether bytes may be written, until a call
-//! says otherwise. A read that brings less than it could has taken all there was, unless the other side has closed.
+//! The kernel reports only changes. So a channel remembers whether there may be bytes to read, and
+//! whether bytes may be written, until a call says otherwise. A read that brings less than it could
+//! has taken all there was, unless the other side has closed.
 
 use std::io::{self, Read, Write};
 
@@ -53,7 +54,8 @@ impl Channel {
         self.may_read || self.tls.as_ref().is_some_and(|tls| tls.wants_write() && self.may_write)
     }
 
-    /// Reads what is there into `bytes`: how much, 0 at the end of the stream, or `None` if there is nothing now.
+    /// Reads what is there into `bytes`: how much, 0 at the end of the stream, or `None` if there
+    /// is nothing now.
     pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         match &mut self.tls {
             None => read_socket(&mut self.socket, &mut self.may_read, self.is_closing, bytes),
@@ -86,7 +88,8 @@ impl Channel {
         }
     }
 
-    /// Writes as much of `output` as the socket takes, and removes that from it. Returns whether nothing is left to be written.
+    /// Writes as much of `output` as the socket takes, and removes that from it. Returns whether
+    /// nothing is left to be written.
     pub fn write(&mut self, output: &mut BytesMut) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else {
             while self.may_write && !output.is_empty() {

@@ -20,7 +20,8 @@ const ACCEPTS_MAX: usize = 128;
 const UNTAKEN_MS: u64 = 10_000;
 
 impl Server {
-    /// Takes in who has connected to a listener, up to a number: the rest has its turn after the others.
+    /// Takes in who has connected to a listener, up to a number: the rest has its turn after the
+    /// others.
     pub fn accept(&mut self, key: usize) {
         self.readable_listeners.insert(key);
         for _ in 0..ACCEPTS_MAX {
@@ -39,7 +40,8 @@ impl Server {
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Mostly there is no descriptor left. Others that close make room; the next tick looks again.
+                    // Mostly there is no descriptor left. Others that close make room; the next
+                    // tick looks again.
                     self.accepts_again = true;
                     self.readable_listeners.remove(&key);
                     let now_ms = self.clock.now_ms();
@@ -139,7 +141,8 @@ impl Server {
                     return Ok(());
                 }
                 Err(error) => {
-                    // Of the network's troubles the client knows; of a handshake that fails, the operator wants to.
+                    // Of the network's troubles the client knows; of a handshake that fails, the
+                    // operator wants to.
                     if error.kind() == io::ErrorKind::InvalidData {
                         let from = line.channel.socket().remote();
                         warn!(log, "a client was refused"; "from" => from, "why" => error.to_string());

@@ -26,7 +26,8 @@ impl Clock {
     }
 }
 
-/// When ticks are due. Promises last for ticks, so that none may be shorter than said, not even by what is lost in rounding.
+/// When ticks are due. Promises last for ticks, so that none may be shorter than said, not even by
+/// what is lost in rounding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ticker {
     next_us: u64,
@@ -43,7 +44,8 @@ impl Ticker {
         now_us >= self.next_us
     }
 
-    /// One comes now. Who was stopped for long does not make up for it: the others' messages may just wait to be read.
+    /// One comes now. Who was stopped for long does not make up for it: the others' messages may
+    /// just wait to be read.
     pub fn tick(&mut self, now_us: u64, tick_ms: u64) {
         self.next_us = now_us + tick_ms * 1000;
     }
@@ -111,7 +113,8 @@ pub fn draw_long() -> std::io::Result<u128> {
 mod tests {
     use super::Ticker;
 
-    /// Ticks that were counted by whole milliseconds ended a promise up to one earlier than the lease that rests on it.
+    /// Ticks that were counted by whole milliseconds ended a promise up to one earlier than the
+    /// lease that rests on it.
     #[test]
     fn ticks_last_no_shorter_than_is_said() {
         let mut ticker = Ticker::default();

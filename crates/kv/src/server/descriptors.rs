@@ -1,20 +1,21 @@
-//! Descriptors of the process: clients take all but those that the replica needs for itself. Else clients, who need not even be let in, could have it
-//! lose its other replicas and be unable to write out its state.
+//! Descriptors of the process: clients take all but those that the replica needs for itself. Else
+//! clients, who need not even be let in, could have it lose its other replicas and be unable to
+//! write out its state.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that are kept: for all others who connect (inbound.rs, http.rs), links, and files.
 const KEPT: u64 = 512;
 
-/// Most connections of clients, of those that are wanted, for which a process has descriptors that may have `limit`: at least half of them are for
-/// others where there are few.
+/// Most connections of clients, of those that are wanted, for which a process has descriptors that
+/// may have `limit`: at least half of them are for others where there are few.
 fn clients(limit: u64, wanted: usize) -> usize {
     let most = limit.saturating_sub(KEPT).max(limit / 2).max(1);
     usize::try_from(most).map_or(wanted, |most| most.min(wanted))
 }
 
-/// Raises the process' limit of descriptors as far as so many connections of clients need it, and as the system lets it. Returns for how many
-/// connections there are enough.
+/// Raises the process' limit of descriptors as far as so many connections of clients need it, and
+/// as the system lets it. Returns for how many connections there are enough.
 pub fn allow(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let needed = (wanted as u64).saturating_add(KEPT);

@@ -22,8 +22,8 @@ fn broken(error: io::Error) -> Error {
     Error::new(ErrorKind::Medium, format!("waiting for events: {error}"))
 }
 
-/// Becomes readable when the process is told to end. A file that may not become longer (RLIMIT_FSIZE) ends no process: it is an error of
-/// the write.
+/// Becomes readable when the process is told to end. A file that may not become longer
+/// (RLIMIT_FSIZE) ends no process: it is an error of the write.
 fn signals(server: &Server) -> io::Result<UnixStream> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let (receiver, sender) = Pair::pair()?;

@@ -1,7 +1,8 @@
-//! Requests of clients that are passed on: the link to the leader at a replica that follows, and the answers to others at the leader.
+//! Requests of clients that are passed on: the link to the leader at a replica that follows, and
+//! the answers to others at the leader.
 //!
-//! There is one link, to whoever leads. When it ends or another leads, room `client` is told at once, and tells the clients: a request is
-//! never sent a second time.
+//! There is one link, to whoever leads. When it ends or another leads, room `client` is told at
+//! once, and tells the clients: a request is never sent a second time.
 
 use mio::event::Event;
 use slog::{info, warn};
@@ -90,7 +91,8 @@ impl Server {
         }
     }
 
-    /// Sends other replicas the answers to what they have passed on, and reads from those on whom it was waited.
+    /// Sends other replicas the answers to what they have passed on, and reads from those on whom
+    /// it was waited.
     pub fn answer_forwards(&mut self) -> store::Result<()> {
         let mut answered = Vec::new();
         for (key, answer) in self.clients.take_answers() {

@@ -1,18 +1,20 @@
 //! How two replicas find out whether they belong together, before any message.
 //!
-//! The connecting side says which replica it is, and which it means to reach; the other side answers that it is right, or why not. Then messages go one way;
-//! each replica connects to each other. All of it goes in the frames of `wire`, whose version stands before everything else.
+//! The connecting side says which replica it is, and which it means to reach; the other side
+//! answers that it is right, or why not. Then messages go one way; each replica connects to each
+//! other. All of it goes in the frames of `wire`, whose version stands before everything else.
 //!
 //! | kind | message |
 //! |---|---|
-//! | 32 hello | magic (8), cluster (16), replica (8), meant (8), start (8), address of peers, address of clients |
+//! | 32 hello | magic (8), cluster (16), replica (8), meant (8), start (8), two addresses |
 //! | 33 welcome | cluster (16), replica (8) |
 //! | 34 refusal | a text |
 //! | 35 question, 36 answer | of operators (admin.rs) |
-//! | 37 hello of a connection by which requests of clients are passed on (wire/forward.rs) | as 32 |
+//! | 37 hello of a connection for clients' requests (wire/forward.rs) | as 32 |
 //!
-//! A replica of 0 is an operator, a cluster or a meant replica of 0 any. `start` is drawn at each start: two processes that have
-//! the same replica's data differ in it.
+//! The addresses are those of the connecting replica for peers and for clients.
+//! A replica of 0 is an operator, a cluster or a meant replica of 0 any. `start` is drawn at each
+//! start: two processes that have the same replica's data differ in it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

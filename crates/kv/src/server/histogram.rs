@@ -1,6 +1,7 @@
 //! Latencies over time: how many requests took how long, in each of the last intervals.
 //!
-//! Bounds of the buckets are powers of the square root of two from 8 us on, so a quantile is wrong by a fifth at most. Memory is fixed.
+//! Bounds of the buckets are powers of the square root of two from 8 us on, so a quantile is wrong
+//! by a fifth at most. Memory is fixed.
 
 use serde::Serialize;
 

@@ -58,8 +58,8 @@ impl Browser {
         Self { channel, since_ms: now_ms, input: BytesMut::new(), output: BytesMut::new(), is_answered: false }
     }
 
-    /// Reads, answers by `answer` once the request is whole, and writes. `names` are the hosts that it may be sent to. Returns whether the
-    /// connection is done.
+    /// Reads, answers by `answer` once the request is whole, and writes. `names` are the hosts that
+    /// it may be sent to. Returns whether the connection is done.
     pub fn go_on(
         &mut self,
         scratch: &mut [u8],
@@ -106,8 +106,9 @@ impl Browser {
     }
 }
 
-/// Whether a request may be sent to a host, as its header says it. A foreign page can have a name of its own lead here, and would
-/// read what it is answered: so names must be known. Addresses lead nowhere else.
+/// Whether a request may be sent to a host, as its header says it. A foreign page can have a name
+/// of its own lead here, and would read what it is answered: so names must be known. Addresses lead
+/// nowhere else.
 fn is_own(host: &str, names: &[String]) -> bool {
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));

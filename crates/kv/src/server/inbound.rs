@@ -1,4 +1,5 @@
-//! Inbound connections at the address for replicas: of another replica, whose messages or clients' requests come this way, or of an operator.
+//! Inbound connections at the address for replicas: of another replica, whose messages or clients'
+//! requests come this way, or of an operator.
 //!
 //! Until a connection has said who it is, it gets little room and little time.
 
@@ -36,7 +37,8 @@ pub enum Kind {
     Peer(u64, u64),
     /// A replica that passes on requests of its clients, by its id.
     Forwarder(u64),
-    /// An operator, and the backup that is sent to it: the snapshot, and the number of the next chunk.
+    /// An operator, and the backup that is sent to it: the snapshot, and the number of the next
+    /// chunk.
     Operator(Option<(Box<dyn Outgoing>, u32)>),
     /// It was refused. What it sends is not looked at.
     Refused,
@@ -62,7 +64,8 @@ pub struct Inbound {
     pub channel: Channel,
     /// Identity of the other side.
     pub kind: Kind,
-    /// When it was last heard, or took a chunk of a backup. Until it has said who it is: when it came.
+    /// When it was last heard, or took a chunk of a backup. Until it has said who it is: when it
+    /// came.
     pub heard_ms: u64,
     /// Where it is, as the network says.
     pub from: String,
@@ -83,7 +86,8 @@ impl Inbound {
         Self { channel, kind: Kind::Unauthenticated, heard_ms: now_ms, from, is_left, is_held, frames, output }
     }
 
-    /// Reads what is there, at most what fits `scratch`. Returns whether there was something. Error: the connection has ended.
+    /// Reads what is there, at most what fits `scratch`. Returns whether there was something.
+    /// Error: the connection has ended.
     pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<bool> {
         match self.channel.read(scratch)? {
             None => Ok(false),
@@ -143,7 +147,8 @@ impl Inbound {
         self.output.len()
     }
 
-    /// Sends what waits, and some further chunks of a backup as they find room. Returns whether it is all sent.
+    /// Sends what waits, and some further chunks of a backup as they find room. Returns whether it
+    /// is all sent.
     pub fn flush(&mut self, now_ms: u64) -> io::Result<bool> {
         for _ in 0..CHUNKS_MAX {
             if let Kind::Operator(backup) = &mut self.kind
@@ -234,7 +239,8 @@ mod tests {
         assert!(matches!(connection.next(), Ok(None)) && !connection.is_held && !connection.is_readable());
     }
 
-    /// A backup that took longer than an operator may be silent was cut off; a fast reader held up all others.
+    /// A backup that took longer than an operator may be silent was cut off; a fast reader held up
+    /// all others.
     #[test]
     fn a_backup_goes_on_while_it_is_taken_and_lets_others_have_their_turn() {
         let (mut connection, mut outside) = operator(&Poll::new().expect("a poll"));

@@ -8,7 +8,8 @@ use crate::machine::key;
 use crate::node::{Node, Role};
 use crate::store;
 
-/// Milliseconds after which the address of one that is no member is given up: one that joins is written down before it is a member.
+/// Milliseconds after which the address of one that is no member is given up: one that joins is
+/// written down before it is a member.
 const NON_MEMBER_MS: u64 = 30_000;
 
 /// State of the leader's tasks.

@@ -1,10 +1,10 @@
 //! The connection by which messages go to another replica. It is made anew whenever it has ended.
 //!
-//! A message that cannot go now is dropped, for Raft repeats what it needs: while the link is down, and when more than a bound waits to be
-//! sent. What waits is bounded by that, and one message.
+//! A message that cannot go now is dropped, for Raft repeats what it needs: while the link is down,
+//! and when more than a bound waits to be sent. What waits is bounded by that, and one message.
 //!
-//! A link of the same kind takes requests of clients to the leader, and brings its answers back. What it has not sent is known by numbers when
-//! it ends, and room `client` bounds it.
+//! A link of the same kind takes requests of clients to the leader, and brings its answers back.
+//! What it has not sent is known by numbers when it ends, and room `client` bounds it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -167,7 +167,8 @@ impl Link {
         queue.ends.push_back((forward.number, queue.bytes));
     }
 
-    /// The first request of which not all was sent when the link ended, or now. All before it may have come to the other side.
+    /// The first request of which not all was sent when the link ended, or now. All before it may
+    /// have come to the other side.
     pub fn unsent(&mut self) -> u64 {
         let Some(queue) = &mut self.forwards else { return u64::MAX };
         if let State::Up(_) = self.state {
@@ -307,7 +308,8 @@ impl Link {
         Ok(is_welcome)
     }
 
-    /// The link is down, and is tried again later. LinkEvent only if it is another reason than the last time.
+    /// The link is down, and is tried again later. LinkEvent only if it is another reason than the
+    /// last time.
     fn fail(&mut self, now_ms: u64, why: String) -> Option<LinkEvent> {
         self.state = State::Down { until_ms: now_ms + self.retry_ms };
         self.retry_ms = (2 * self.retry_ms).min(RETRY_MS[1]);
@@ -325,7 +327,8 @@ mod tests {
     use crate::wire::{Chunk, put_peer_message};
     use bytes::Bytes;
 
-    /// Hazard: a replica that is slow, or does not read at all, has the others keep what they have for it.
+    /// Hazard: a replica that is slow, or does not read at all, has the others keep what they have
+    /// for it.
     #[test]
     fn messages_to_a_replica_that_does_not_read_are_dropped_beyond_the_bound() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");

@@ -116,7 +116,8 @@ impl fmt::Display for Stamp {
     }
 }
 
-/// The date so many days after 1970-01-01. Years begin in March, so that a leap day is the last of its year.
+/// The date so many days after 1970-01-01. Years begin in March, so that a leap day is the last of
+/// its year.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

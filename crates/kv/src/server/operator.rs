@@ -1,4 +1,5 @@
-//! Endpoints for operators by HTTP: /metrics, /live, /health, /ready, /state, and a page that draws it.
+//! Endpoints for operators by HTTP: /metrics, /live, /health, /ready, /state, and a page that draws
+//! it.
 
 use serde::Serialize;
 

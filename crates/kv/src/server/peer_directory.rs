@@ -1,7 +1,8 @@
 //! Where replicas are reached.
 //!
-//! The members' addresses are entries of the log, under a key of the system for each. What a replica says of itself when it connects is
-//! newer; the leader makes an entry of it where the two differ. A replica that joins knows only what it is told.
+//! The members' addresses are entries of the log, under a key of the system for each. What a
+//! replica says of itself when it connects is newer; the leader makes an entry of it where the two
+//! differ. A replica that joins knows only what it is told.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,8 +25,9 @@ pub struct PeerDirectory {
 }
 
 impl PeerDirectory {
-    /// Reads what is applied, at the replica `own`. Returns whether it is another than before. What another replica has said before it was
-    /// known where it is counts no more then: nobody could hold it against anything.
+    /// Reads what is applied, at the replica `own`. Returns whether it is another than before. What
+    /// another replica has said before it was known where it is counts no more then: nobody could
+    /// hold it against anything.
     pub fn read(&mut self, store: &dyn Store, own: u64) -> store::Result<bool> {
         if store.is_partial() {
             return Ok(false);
@@ -48,7 +50,8 @@ impl PeerDirectory {
         Ok(is_new)
     }
 
-    /// A replica has said where it is reached. If too many non-members have, one of them is forgotten, and none that `keeps` says is none.
+    /// A replica has said where it is reached. If too many non-members have, one of them is
+    /// forgotten, and none that `keeps` says is none.
     pub fn hear(&mut self, replica: u64, addresses: Addresses, keeps: impl Fn(u64) -> bool) {
         self.heard.insert(replica, addresses);
         let non_members = || self.heard.keys().copied().filter(|id| *id != replica && !keeps(*id));
@@ -79,7 +82,8 @@ impl PeerDirectory {
         self.written.keys().copied()
     }
 
-    /// Addresses that replicas have announced and that are not written down, of those that are members by `is_member`.
+    /// Addresses that replicas have announced and that are not written down, of those that are
+    /// members by `is_member`.
     pub fn unwritten(&self, is_member: impl Fn(u64) -> bool) -> Vec<(u64, Addresses)> {
         let differs = |(id, heard): &(&u64, &Addresses)| self.written.get(id) != Some(heard) && is_member(**id);
         self.heard.iter().filter(differs).map(|(id, heard)| (*id, heard.clone())).collect()
@@ -97,7 +101,8 @@ pub fn to_bytes(addresses: &Addresses) -> Bytes {
 mod tests {
     use super::{Addresses, PeerDirectory, UNAUTHENTICATED_MAX};
 
-    /// Hazard: whoever connects with ids that nobody knows fills the memory, or pushes out where members are.
+    /// Hazard: whoever connects with ids that nobody knows fills the memory, or pushes out where
+    /// members are.
     #[test]
     fn non_members_are_forgotten_and_members_are_not() {
         let (mut directory, members) = (PeerDirectory::default(), [1, 1000]);

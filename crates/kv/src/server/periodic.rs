@@ -42,7 +42,8 @@ impl Server {
         keys.into_iter().try_for_each(|key| self.flush_inbound(key))
     }
 
-    /// Uses certificates whose files have changed, for connections from now on. Those that cannot be used are left alone.
+    /// Uses certificates whose files have changed, for connections from now on. Those that cannot
+    /// be used are left alone.
     fn renew_certificates(&mut self, now_ms: u64) {
         if !self.renewal.is_due(&self.config, now_ms) {
             return;
@@ -60,7 +61,8 @@ impl Server {
         }
     }
 
-    /// Has a link to each member whose address is known, and to whoever has connected while no member is known.
+    /// Has a link to each member whose address is known, and to whoever has connected while no
+    /// member is known.
     fn tick_links(&mut self, now_ms: u64) {
         let mut wanted = all_members(self.members());
         if wanted.is_empty() {
@@ -153,7 +155,8 @@ impl Server {
         }
     }
 
-    /// Logs when the time of day is not followed, when it is again, and when time went far forward at once.
+    /// Logs when the time of day is not followed, when it is again, and when time went far forward
+    /// at once.
     fn tell_clock(&mut self) {
         let (clock, told) = (self.node.clock(), self.clock_told);
         let (skew_ms, calendar_ms) = (clock.skew_ms, clock.calendar_ms);

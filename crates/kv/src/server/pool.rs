@@ -107,8 +107,8 @@ fn has_log(directory: &Path) -> bool {
     entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("state."))
 }
 
-/// Makes the directory of a replica's data, unless it is there. Its owner alone may look into it: there are all values, and the hashes of
-/// passwords.
+/// Makes the directory of a replica's data, unless it is there. Its owner alone may look into it:
+/// there are all values, and the hashes of passwords.
 fn make_directory(directory: &Path) -> Result<()> {
     let made = DirBuilder::new().mode(0o700).create(directory);
     match made.and_then(|()| std::fs::set_permissions(directory, Permissions::from_mode(0o700))) {
@@ -168,7 +168,8 @@ pub fn kind_of(directory: &Path) -> Result<StoreKind> {
     Ok(if map.map().kind() == Kind::List { StoreKind::List } else { StoreKind::Btree })
 }
 
-/// Makes the data of a new replica. `clock_ms` is the clock of the founding entry, if it founds a cluster.
+/// Makes the data of a new replica. `clock_ms` is the clock of the founding entry, if it founds a
+/// cluster.
 pub fn create(config: &Config, persistent_state: &PersistentState, clock_ms: u64) -> Result<Pool> {
     let directory = &config.directory;
     let named = |error: Error| start_error(directory, &error);

@@ -12,7 +12,8 @@ fn bytes_of(status: &str, name: &str) -> u64 {
     kib.unwrap_or_default() * 1024
 }
 
-/// Time of a process from its line in /proc: user's and system's, in seconds. The name before it may have anything in it but ends with `)`.
+/// Time of a process from its line in /proc: user's and system's, in seconds. The name before it
+/// may have anything in it but ends with `)`.
 fn times_of(stat: &str) -> Option<(f64, f64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let seconds = |at: usize| Some(fields.get(at)?.parse::<u64>().ok()? as f64 / TICKS_A_SECOND);

@@ -10,7 +10,8 @@ const LOOK_MS: u64 = 500;
 const SHORTAGE_MS: u64 = 10_000;
 
 impl Server {
-    /// Logs when the store becomes full, when it is not any more, and what the medium had no room for.
+    /// Logs when the store becomes full, when it is not any more, and what the medium had no room
+    /// for.
     pub fn tell_room(&mut self, now_ms: u64) {
         if now_ms < self.room_log.looked_ms + LOOK_MS {
             return;

@@ -50,7 +50,8 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// Begins to connect. The socket becomes writable when it is done, or has failed ([`Socket::failure`]).
+    /// Begins to connect. The socket becomes writable when it is done, or has failed
+    /// ([`Socket::failure`]).
     pub fn connect(address: SocketAddr) -> io::Result<Socket> {
         TcpStream::connect(address).map(Socket::Tcp)
     }
@@ -70,7 +71,8 @@ impl Socket {
         failure.unwrap_or_else(Some).or(is_open.err())
     }
 
-    /// Sends small pieces at once, and gives up a connection whose bytes nobody has acknowledged for so long.
+    /// Sends small pieces at once, and gives up a connection whose bytes nobody has acknowledged
+    /// for so long.
     pub fn tune(&self, silence_ms: Option<u32>) {
         let Socket::Tcp(socket) = self else { return };
         // Each is a help only: the connection works without.

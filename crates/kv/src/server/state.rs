@@ -141,7 +141,8 @@ pub struct Server {
     pub listeners: Vec<(Listener, Port)>,
     /// Listeners at which more may have connected.
     pub readable_listeners: BTreeSet<usize>,
-    /// Whether a listener must be looked at though nothing has happened: a connection could not be taken.
+    /// Whether a listener must be looked at though nothing has happened: a connection could not be
+    /// taken.
     pub accepts_again: bool,
     /// When it was logged last that one could not be taken.
     pub untaken_ms: Option<u64>,

@@ -54,7 +54,8 @@ pub fn is_of(certificate: &CertificateDer<'_>, host: &str) -> bool {
 pub struct TlsAcceptor(Arc<ServerConfig>);
 
 impl TlsAcceptor {
-    /// By the files of a configuration. With authorities, the other side must have a certificate too.
+    /// By the files of a configuration. With authorities, the other side must have a certificate
+    /// too.
     pub fn new(tls: &Tls) -> Result<Self> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| error.to_string())?;
@@ -81,7 +82,8 @@ impl TlsAcceptor {
 pub struct TlsConnector(Arc<ClientConfig>);
 
 impl TlsConnector {
-    /// By the files of a configuration, whose authorities the other side's certificate is checked by.
+    /// By the files of a configuration, whose authorities the other side's certificate is checked
+    /// by.
     pub fn new(tls: &Tls) -> Result<Self> {
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
-//! Clients: each does one thing at a time, at a replica that it believes to lead, and writes down what it was told.
+//! Clients: each does one thing at a time, at a replica that it believes to lead, and writes down
+//! what it was told.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,8 @@ impl Clients {
         self.leaders[client] = node;
     }
 
-    /// A client calls a node: once, or with two requests of which the second does not wait for the first.
+    /// A client calls a node: once, or with two requests of which the second does not wait for the
+    /// first.
     pub(super) fn call(
         &mut self,
         client: usize,

@@ -39,7 +39,8 @@ pub(super) struct Cluster {
     pub(super) clients: Clients,
     /// Clients that speak RESP.
     pub(super) sessions: Sessions,
-    /// Connections between replicas on which requests are forwarded, and the number of the last one.
+    /// Connections between replicas on which requests are forwarded, and the number of the last
+    /// one.
     pub(super) links: Vec<Link>,
     pub(super) last_link: u64,
     pub(super) checks: Checks,
@@ -117,7 +118,8 @@ impl Cluster {
     fn step(&mut self) -> Outcome {
         self.now += 1;
         self.checks.times.begin_step(&self.machines, self.plan.rates().1);
-        // Who is heard first, the network or the clients, is left to chance: it matters to a process that was stopped.
+        // Who is heard first, the network or the clients, is left to chance: it matters to a
+        // process that was stopped.
         let clients_first = self.random.one_in(2);
         if clients_first {
             self.run_clients()?;
@@ -155,7 +157,8 @@ impl Cluster {
         self.act(place, |node, _, _| node.step(message).map(drop))
     }
 
-    /// Lets a replica do something, and takes what it has then. Its power may fail in the midst: then nothing of that was sent.
+    /// Lets a replica do something, and takes what it has then. Its power may fail in the midst:
+    /// then nothing of that was sent.
     pub(super) fn act(
         &mut self,
         place: usize,
@@ -229,7 +232,8 @@ impl Cluster {
         self.serve(place, FrontEnd::tick)
     }
 
-    /// Makes durable what has come: not always at once, so that one confirmation covers several turns, and some come too late.
+    /// Makes durable what has come: not always at once, so that one confirmation covers several
+    /// turns, and some come too late.
     fn confirm(&mut self, place: usize) -> Outcome {
         let Some(node) = &self.machines[place].node else { return Ok(()) };
         if node.must_persist() || node.wants_persist() && !self.random.one_in(4) {
@@ -327,7 +331,8 @@ impl Cluster {
         self.lose_links(place);
     }
 
-    /// Takes a replica's memory away, and begins to replace it; or replaces one that is well, which is often the leader.
+    /// Takes a replica's memory away, and begins to replace it; or replaces one that is well, which
+    /// is often the leader.
     fn begin_swap(&mut self) -> store::Result<()> {
         let up: Vec<usize> = (0..self.machines.len()).filter(|place| self.machines[*place].node.is_some()).collect();
         if self.swap.is_some() || (up.len() as u64) < self.plan.nodes {
@@ -358,7 +363,8 @@ impl Cluster {
                 self.act(place, |node, _, _| swap.ask(node, caught_up))?;
             }
         }
-        // All must know of it before another is taken away: who does not still needs a quorum of the old members too.
+        // All must know of it before another is taken away: who does not still needs a quorum of
+        // the old members too.
         let knows = |machine: &Machine| {
             machine.node.as_ref().is_some_and(|node| swap.is_done(&node.store().persistent_state().members))
         };
@@ -417,7 +423,8 @@ impl Cluster {
         self.machines.iter().map(line).collect()
     }
 
-    /// Whether all have applied what any has and know who may connect, and no replacement is under way.
+    /// Whether all have applied what any has and know who may connect, and no replacement is under
+    /// way.
     fn has_settled(&self) -> bool {
         let is_even = |machine: &Machine| {
             let status = machine.node.as_ref().map(Node::status);

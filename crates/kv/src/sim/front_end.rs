@@ -1,4 +1,5 @@
-//! The clients of a machine: the server's own room `client` over one node, as its reactor drives it.
+//! The clients of a machine: the server's own room `client` over one node, as its reactor drives
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,8 @@ impl FrontEnd {
         self.clients.done(done, node)
     }
 
-    /// The bytes that have come out of connections, by token, and whether each is to be closed. Requests that were held up by them go on.
+    /// The bytes that have come out of connections, by token, and whether each is to be closed.
+    /// Requests that were held up by them go on.
     pub(super) fn take_output(&mut self, node: &mut Node) -> store::Result<Vec<(u32, Vec<u8>, bool)>> {
         let mut taken = Vec::new();
         for token in self.clients.take_woken() {
@@ -80,7 +82,8 @@ impl FrontEnd {
         Ok(taken)
     }
 
-    /// The replica to which requests can be forwarded, and its term: the leader, unless it is this one.
+    /// The replica to which requests can be forwarded, and its term: the leader, unless it is this
+    /// one.
     pub(super) fn leader(node: &Node) -> Option<(u64, u64)> {
         let status = node.status();
         (status.role != Role::Leader && status.leader != 0).then_some((status.leader, status.term))
@@ -92,7 +95,8 @@ impl FrontEnd {
         self.clients.take_forwards()
     }
 
-    /// The connection to the leader is lost. `unsent` is the number of the first request that was not sent.
+    /// The connection to the leader is lost. `unsent` is the number of the first request that was
+    /// not sent.
     pub(super) fn lose_link(&mut self, unsent: u64, node: &Node) {
         self.link = None;
         self.clients.forwards_lost(unsent, node);

@@ -1,7 +1,9 @@
-//! Whether what clients saw of a key could have happened one after the other, each operation at a moment between its call and its return.
+//! Whether what clients saw of a key could have happened one after the other, each operation at a
+//! moment between its call and its return.
 //!
-//! The search is that of Wing and Gong with Lowe's memory of states that led nowhere (2017): at each step it takes an operation that was
-//! called before any that is left returned. An operation whose outcome is not known may take effect at any time after its call, or never.
+//! The search is that of Wing and Gong with Lowe's memory of states that led nowhere (2017): at
+//! each step it takes an operation that was called before any that is left returned. An operation
+//! whose outcome is not known may take effect at any time after its call, or never.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +39,8 @@ pub struct Operation {
     pub called: u64,
     /// When it returned. `None`: it is not known whether it has had, or will have, an effect.
     pub returned: Option<u64>,
-    /// Whether it takes effect after the operation before it in the history: both came in one pipeline.
+    /// Whether it takes effect after the operation before it in the history: both came in one
+    /// pipeline.
     pub follows: bool,
 }
 
@@ -57,7 +60,8 @@ fn step(action: Action, value: Value) -> Option<Value> {
     }
 }
 
-/// Whether the operations on a key, which had no value before, could have happened one after the other.
+/// Whether the operations on a key, which had no value before, could have happened one after the
+/// other.
 ///
 /// # Panics
 /// If there are more than [`OPERATIONS_MAX`].

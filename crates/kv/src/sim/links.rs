@@ -1,5 +1,6 @@
-//! Connections on which replicas that follow forward requests to the leader: bytes in order, none twice, none lost unless the connection
-//! ends. What was sent before the end of a connection may still arrive.
+//! Connections on which replicas that follow forward requests to the leader: bytes in order, none
+//! twice, none lost unless the connection ends. What was sent before the end of a connection may
+//! still arrive.
 
 use std::collections::VecDeque;
 
@@ -49,7 +50,8 @@ impl Link {
         sent.back().map_or(arrives, |(last, _)| arrives.max(*last))
     }
 
-    /// A step in which bytes get across, or not. Returns whether the follower notices that the connection is lost.
+    /// A step in which bytes get across, or not. Returns whether the follower notices that the
+    /// connection is lost.
     pub(super) fn advance(&mut self, now: u64, is_cut: bool, delay: u64, random: &mut Random) -> bool {
         if is_cut {
             let since = *self.cut_since.get_or_insert(now);
@@ -70,7 +72,8 @@ impl Link {
         false
     }
 
-    /// The number of the first request that was not sent, when the follower gives the connection up.
+    /// The number of the first request that was not sent, when the follower gives the connection
+    /// up.
     pub(super) fn give_up(&mut self) -> u64 {
         self.is_open.0 = false;
         self.answers.clear();

@@ -1,4 +1,5 @@
-//! The network between replicas: messages as bytes, which come late, twice, in another order, or not.
+//! The network between replicas: messages as bytes, which come late, twice, in another order, or
+//! not.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -121,8 +121,8 @@ impl Place {
         Place::at(self.variant, self.medium.image(), self.disk.clone())
     }
 
-    /// The place after a power failure now: what is not durable is there or not, as `random` decides. A store that lies here has no
-    /// effect on it any more.
+    /// The place after a power failure now: what is not durable is there or not, as `random`
+    /// decides. A store that lies here has no effect on it any more.
     pub fn failed(&self, random: &mut Random) -> Place {
         let now = self.recorder.event_count();
         self.failed_at(now, self.disk.after_power_failure(random), random)
@@ -134,7 +134,8 @@ impl Place {
         Failing { begun: self.recorder.event_count() }
     }
 
-    /// The place after a power failure in the midst of the call that has begun, or none if the call has done nothing to the medium.
+    /// The place after a power failure in the midst of the call that has begun, or none if the call
+    /// has done nothing to the medium.
     pub fn failed_within(&self, failing: Failing, random: &mut Random) -> Option<Place> {
         let stopped = self.disk.stopped();
         let events = (self.recorder.event_count() - failing.begun) as u64;
@@ -144,7 +145,8 @@ impl Place {
         (events > 0).then(|| self.failed_at(failing.begun + random.below(events) as usize, SimDisk::default(), random))
     }
 
-    /// The place after a power failure at the first moment at which one makes a difference, from an event on.
+    /// The place after a power failure at the first moment at which one makes a difference, from an
+    /// event on.
     fn failed_at(&self, event: usize, disk: SimDisk, random: &mut Random) -> Place {
         let image = match self.variant {
             Variant::Wal => Image::default(),

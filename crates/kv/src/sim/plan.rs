@@ -7,12 +7,13 @@ use super::place::{VARIANTS, Variant};
 pub enum Story {
     /// Anything, at any time.
     Usual,
-    /// Leaders fail soon after they are elected, and entries go one by one: the case in which entries of earlier terms are replaced
-    /// although a quorum has them (figure 8 of Raft's paper).
+    /// Leaders fail soon after they are elected, and entries go one by one: the case in which
+    /// entries of earlier terms are replaced although a quorum has them (figure 8 of Raft's paper).
     Storm,
     /// Leaders that hold leases are parted from the others just when these may elect another.
     Lease,
-    /// Clients speak RESP: transactions, deadlines, rights, commands that are done once, requests that followers forward.
+    /// Clients speak RESP: transactions, deadlines, rights, commands that are done once, requests
+    /// that followers forward.
     Requests,
 }
 
@@ -35,14 +36,15 @@ pub struct Plan {
     pub value_bytes: u64,
     /// Whether leaders hold leases, and by how much clocks then differ at most, in percent.
     pub drift_percent: Option<u64>,
-    /// Length of a tick by each machine's own clock, in microseconds. An election is due after the same time, whatever it is.
+    /// Length of a tick by each machine's own clock, in microseconds. An election is due after the
+    /// same time, whatever it is.
     pub tick_us: u64,
     /// Whether learners are promoted by themselves.
     pub promotes_learners: bool,
     /// Whether followers forward requests, where clients make some.
     pub forwards: bool,
-    /// Whether stores are emptied before they receive. No replica is replaced then: several at once that wait for a leader may leave
-    /// too few to elect one.
+    /// Whether stores are emptied before they receive. No replica is replaced then: several at once
+    /// that wait for a leader may leave too few to elect one.
     pub receives_in_place: bool,
 }
 

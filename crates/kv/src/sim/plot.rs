@@ -1,4 +1,5 @@
-//! Plot against a leader, so that another is elected as early as may be while clients still read from it.
+//! Plot against a leader, so that another is elected as early as may be while clients still read
+//! from it.
 
 use super::cluster::{Cluster, Outcome};
 use super::scheme::{How, Scheme};
@@ -81,7 +82,8 @@ impl Cluster {
         self.network.cut_off(id, &others, directions);
         self.steps_of_call = 3;
         [2, 3].into_iter().for_each(|client| self.clients.turn_to(client, id));
-        // A write would wait there, and its client with it. A comparison that fails is answered, if the leader is believed to lead.
+        // A write would wait there, and its client with it. A comparison that fails is answered, if
+        // the leader is believed to lead.
         if self.random.one_in(3) {
             self.compares_at = Some(id);
         } else {
@@ -159,7 +161,8 @@ impl Cluster {
         }
         self.network.delay = 1;
         self.transfer(scheme.leader)?;
-        // The demand is under way already. What follows does not come back; the leader may or may not be heard.
+        // The demand is under way already. What follows does not come back; the leader may or may
+        // not be heard.
         let is_heard = self.random.one_in(2);
         self.cut_off(scheme, (true, !is_heard));
         Ok(After(ELECTION_STEPS))
@@ -183,7 +186,8 @@ impl Cluster {
                 Ok(After(5))
             }
             2 => {
-                // It has long heard no leader, so it may try at once; those that have just begun do not know whom they heard.
+                // It has long heard no leader, so it may try at once; those that have just begun do
+                // not know whom they heard.
                 self.try_to_elect(isolated)?;
                 self.only_reads = false;
                 [0, 1].into_iter().for_each(|client| self.clients.turn_to(client, isolated));
@@ -206,7 +210,8 @@ impl Cluster {
         }
     }
 
-    /// A deposed leader's answer rests on its newest versions. The answer of another to its question must not bring it to a client.
+    /// A deposed leader's answer rests on its newest versions. The answer of another to its
+    /// question must not bring it to a client.
     fn deposed(&mut self, scheme: Scheme) -> Result<Next, String> {
         let (id, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
         match scheme.done {
@@ -242,7 +247,8 @@ impl Cluster {
         }
     }
 
-    /// A candidate's demand for real votes is lost, so its term is later than that of those who have agreed to its election.
+    /// A candidate's demand for real votes is lost, so its term is later than that of those who
+    /// have agreed to its election.
     fn twice(&mut self, scheme: Scheme) -> Result<Next, String> {
         let (leader, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
         let candidate = others[0];
@@ -285,7 +291,8 @@ impl Cluster {
         }
     }
 
-    /// One that has long heard no leader is elected in the first step in which the promises of others allow it.
+    /// One that has long heard no leader is elected in the first step in which the promises of
+    /// others allow it.
     fn sharp(&mut self, scheme: Scheme) -> Result<Next, String> {
         let (leader, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));
         let candidate = others[scheme.leader % others.len()];
@@ -321,8 +328,9 @@ impl Cluster {
         }
     }
 
-    /// A leads, and only B hears its last entry. C is elected by the rest, and nobody hears its first one. A is elected again, and brings its old
-    /// entry to a quorum; before anything of its new term is there, it fails, and C is elected again, whose last entry is of a later term.
+    /// A leads, and only B hears its last entry. C is elected by the rest, and nobody hears its
+    /// first one. A is elected again, and brings its old entry to a quorum; before anything of its
+    /// new term is there, it fails, and C is elected again, whose last entry is of a later term.
     fn figure_8(&mut self, scheme: Scheme) -> Result<Next, String> {
         let ids = self.ids();
         let (a, others) = (self.machines[scheme.leader].id, self.others(scheme.leader));

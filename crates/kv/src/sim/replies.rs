@@ -13,7 +13,8 @@ pub(super) enum Reply {
     Array(Vec<Reply>),
 }
 
-/// Takes the first reply out of the bytes received, if all of it is there. Error: bytes that no server sends.
+/// Takes the first reply out of the bytes received, if all of it is there. Error: bytes that no
+/// server sends.
 pub(super) fn take_reply(received: &mut BytesMut) -> Result<Option<Reply>, String> {
     let mut rest: &[u8] = received;
     let reply = parse(&mut rest)?;

@@ -7,7 +7,8 @@ use crate::node::Node;
 use crate::store;
 
 impl Cluster {
-    /// Lets the clients of a replica do something, and takes what comes of it. Its power may fail within.
+    /// Lets the clients of a replica do something, and takes what comes of it. Its power may fail
+    /// within.
     pub(super) fn serve(
         &mut self,
         place: usize,

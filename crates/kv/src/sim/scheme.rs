@@ -9,18 +9,22 @@ pub(super) enum How {
     Late,
     /// It hands over, and is cut off before it hears of it.
     HandOver,
-    /// One replica does not hear it while nothing is written; then all others are started anew, and it is cut off.
+    /// One replica does not hear it while nothing is written; then all others are started anew, and
+    /// it is cut off.
     Forget,
     /// It is cut off, and its process stopped until another leads.
     Stop,
-    /// A candidate that nobody hears comes to a later term. Then the others hear the leader, and after that the candidate, which
-    /// asks for votes of the term after next.
+    /// A candidate that nobody hears comes to a later term. Then the others hear the leader, and
+    /// after that the candidate, which asks for votes of the term after next.
     Twice,
-    /// It is cut off, and one that has long not heard it tries in each step to be elected, while clients write there and read here.
+    /// It is cut off, and one that has long not heard it tries in each step to be elected, while
+    /// clients write there and read here.
     Sharp,
-    /// It is cut off while clients compare there, another is elected and writes; then it hears of that, and has not answered yet.
+    /// It is cut off while clients compare there, another is elected and writes; then it hears of
+    /// that, and has not answered yet.
     Deposed,
-    /// Figure 8 of Raft's paper: an entry of an earlier term comes to a quorum, and is replaced then.
+    /// Figure 8 of Raft's paper: an entry of an earlier term comes to a quorum, and is replaced
+    /// then.
     Figure8,
 }
 

@@ -1,7 +1,9 @@
-//! Clients that speak RESP to a replica's room `client`, over connections that end with the replica's power.
+//! Clients that speak RESP to a replica's room `client`, over connections that end with the
+//! replica's power.
 //!
-//! Each has one operation under way. Half of them are of a user whose rights the first client takes away and gives back: once that is
-//! acknowledged, no write of that user that is sent later may succeed.
+//! Each has one operation under way. Half of them are of a user whose rights the first client takes
+//! away and gives back: once that is acknowledged, no write of that user that is sent later may
+//! succeed.
 
 use bytes::BytesMut;
 use perdura_pmem::sim::Random;
@@ -50,7 +52,8 @@ pub(super) struct Sessions {
     pub(super) observed: Observed,
     /// Whether the user was made.
     is_user_made: bool,
-    /// Step at which it was acknowledged that the user has no rights, as long as nobody has asked to give them back.
+    /// Step at which it was acknowledged that the user has no rights, as long as nobody has asked
+    /// to give them back.
     barred_since: Option<u64>,
     /// Of all that clients were told.
     pub(super) digest: u64,
@@ -260,7 +263,8 @@ impl Sessions {
                 }
                 action(true).into_iter().for_each(|action| self.returned(pending, action, step));
             }
-            // EXEC does nothing, too, if the leader was another meanwhile: that says nothing of the key.
+            // EXEC does nothing, too, if the leader was another meanwhile: that says nothing of the
+            // key.
             Outcome::Refused if matches!(pending.work, Work::Exec { .. }) => {}
             Outcome::Refused => action(false).into_iter().for_each(|action| self.returned(pending, action, step)),
             Outcome::Unknown => self.lose(pending),

@@ -1,5 +1,5 @@
-//! Replacing a replica whose memory is lost: another with a new id joins as a learner, catches up, and takes its place in one joint
-//! change.
+//! Replacing a replica whose memory is lost: another with a new id joins as a learner, catches up,
+//! and takes its place in one joint change.
 
 use raft::eraftpb::{ConfChangeType, ConfState};
 
@@ -32,7 +32,8 @@ impl Swap {
         voters.contains(&self.new) && !voters.contains(&self.old) && voters_outgoing.is_empty()
     }
 
-    /// Asks the leader for the next change, if it can be made. `caught_up` is what the new replica has applied.
+    /// Asks the leader for the next change, if it can be made. `caught_up` is what the new replica
+    /// has applied.
     pub(super) fn ask(&mut self, leader: &mut Node, caught_up: u64) -> store::Result<()> {
         let status = leader.status();
         if status.role != Role::Leader {

@@ -1,6 +1,6 @@
 //! Bounds of the time that entries carry. A leader's time runs with its steady clock, within the
-//! part by which it is corrected. Time goes forward at once only at a replica that does not know how
-//! old its newest entry is, and then to its time of day.
+//! part by which it is corrected. Time goes forward at once only at a replica that does not know
+//! how old its newest entry is, and then to its time of day.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ struct Look {
     steady_us: u64,
     /// By how much the time of day was ahead of it.
     skew_ms: i64,
-    /// Whether the time of day was always on the same side of it since, and near enough to be followed.
+    /// Whether the time of day was always on the same side of it since, and near enough to be
+    /// followed.
     is_steady: bool,
 }
 

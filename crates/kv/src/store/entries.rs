@@ -1,8 +1,9 @@
 //! Conversion of an entry of Raft's log to a tag and changes in a store, and back.
 //!
-//! The two ways lose two things. Changes come back in the order of their keys, which is that in which drafts make them. And a map does
-//! not keep deletions of keys that are not there: they change nothing, so a replica that gets such an entry from one that was restarted has
-//! the same state.
+//! The two ways lose two things. Changes come back in the order of their keys, which is that in
+//! which drafts make them. And a map does not keep deletions of keys that are not there: they
+//! change nothing, so a replica that gets such an entry from one that was restarted has the same
+//! state.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use perdura_map::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
@@ -85,7 +86,8 @@ pub fn is_of_other_version(entry: &Entry) -> bool {
     read(entry).is_err_and(|error| error.kind() == ErrorKind::Version)
 }
 
-/// Where entries begin, if there are any. Error: `Order` if they do not follow each other, or what is there.
+/// Where entries begin, if there are any. Error: `Order` if they do not follow each other, or what
+/// is there.
 pub(super) fn begin(entries: &[Entry], last: u64, applied: u64) -> Result<Option<u64>> {
     let Some(from) = entries.first().map(|entry| entry.index) else { return Ok(None) };
     let follow = entries.iter().zip(from..).all(|(entry, index)| entry.index == index);

@@ -33,7 +33,8 @@ pub enum ErrorKind {
     Exists,
     /// A setting is out of range.
     Configuration,
-    /// Another version of the program has written this: run that one, or a newer one. Nothing is damaged.
+    /// Another version of the program has written this: run that one, or a newer one. Nothing is
+    /// damaged.
     Version,
     /// Bytes fail their check: this replica must be made anew, as a new member.
     Damaged,
@@ -88,7 +89,8 @@ impl Error {
         Error::new(ErrorKind::Damaged, format!("{file} at offset {offset}: {what}; {remedy}")).in_file(file).at(offset)
     }
 
-    /// Bytes of a file that cannot be read, though they are as they were written: they are damaged, or of another version of the program.
+    /// Bytes of a file that cannot be read, though they are as they were written: they are damaged,
+    /// or of another version of the program.
     #[cold]
     pub(super) fn unreadable(file: &str, offset: u64, torn: Torn) -> Error {
         if torn.is_of_other_version() {

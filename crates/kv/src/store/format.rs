@@ -1,4 +1,5 @@
-//! The formats of snapshots. Maps of either kind take each other's; a log's are others, so a cluster has one or the other.
+//! The formats of snapshots. Maps of either kind take each other's; a log's are others, so a
+//! cluster has one or the other.
 
 use bytes::Bytes;
 
@@ -28,12 +29,14 @@ impl SnapshotFormat {
         }
     }
 
-    /// Content of an offer of a snapshot: the format, and the content's length in bytes, if that matters.
+    /// Content of an offer of a snapshot: the format, and the content's length in bytes, if that
+    /// matters.
     pub fn offer(self, bytes: u64) -> Bytes {
         [&[self.number()][..], &bytes.to_le_bytes()].concat().into()
     }
 
-    /// The number of bytes that an offer says. Error: `Configuration` if a store of this format cannot take it.
+    /// The number of bytes that an offer says. Error: `Configuration` if a store of this format
+    /// cannot take it.
     pub fn check(self, said: &[u8]) -> Result<u64> {
         let (number, bytes) = said.split_first().map_or((0, said), |(number, bytes)| (*number, bytes));
         if let (true, Ok(bytes)) = (number == self.number(), bytes.try_into()) {

@@ -35,8 +35,8 @@ pub enum Share {
 /// Use of the medium by a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes that were written to it since the store was opened. Of a map: lines that were flushed and bytes that were copied past
-    /// the cache, of all maps of the process.
+    /// Bytes that were written to it since the store was opened. Of a map: lines that were flushed
+    /// and bytes that were copied past the cache, of all maps of the process.
     pub written_bytes: u64,
     /// Bytes that are in use: of a map its pages, of a log its files.
     pub used_bytes: u64,
@@ -72,8 +72,8 @@ pub trait Outgoing: Send {
     /// Index, term and members of the snapshot.
     fn metadata(&self) -> &SnapshotMetadata;
 
-    /// A chunk by its number, and whether it is the last. The numbers are asked for in order; the latest few may be asked for
-    /// again, and the first always. Error: `Expired`.
+    /// A chunk by its number, and whether it is the last. The numbers are asked for in order; the
+    /// latest few may be asked for again, and the first always. Error: `Expired`.
     fn chunk(&mut self, number: u32) -> Result<(Bytes, bool)>;
 }
 
@@ -88,17 +88,20 @@ pub trait Store: Send {
     /// Notes term and vote. Comes before entries of the term.
     fn set_vote(&mut self, term: u64, vote: u64) -> Result<()>;
 
-    /// Notes the members that the entry at `index` has made. Comes before that entry is committed here.
+    /// Notes the members that the entry at `index` has made. Comes before that entry is committed
+    /// here.
     fn set_members(&mut self, index: u64, members: &ConfState) -> Result<()>;
 
-    /// Whether an entry with these changes can be appended and leaves room for those that may take more. Clears garbage away if that helps, or begins to.
+    /// Whether an entry with these changes can be appended and leaves room for those that may take
+    /// more. Clears garbage away if that helps, or begins to.
     fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool>;
 
     /// How much room there is.
     fn room(&self) -> Room;
 
-    /// Whether the last entry that was asked for had no room because garbage is still being cleared away. It may have some when
-    /// [`Store::collects`] does not say so any more. Never so of a store that clears nothing away beside its calls.
+    /// Whether the last entry that was asked for had no room because garbage is still being cleared
+    /// away. It may have some when [`Store::collects`] does not say so any more. Never so of a
+    /// store that clears nothing away beside its calls.
     fn makes_room(&self) -> bool {
         false
     }
@@ -111,18 +114,21 @@ pub trait Store: Send {
     /// Writes for which the medium had no room since the store was opened.
     fn shortages(&self) -> &Shortages;
 
-    /// Appends entries, whose indexes follow one another, and first takes back those that are in their place, with all after. Errors:
-    /// `Full`, after which some may have been appended and the call can be made again; `Order` if they do not follow what is
-    /// there, or are in the place of applied ones.
+    /// Appends entries, whose indexes follow one another, and first takes back those that are in
+    /// their place, with all after. Errors: `Full`, after which some may have been appended and the
+    /// call can be made again; `Order` if they do not follow what is there, or are in the place of
+    /// applied ones.
     fn append(&mut self, entries: &[Entry]) -> Result<()>;
 
-    /// Makes all so far durable. Error: `Full`, after which nothing is durable that was not, and the call can be made again.
+    /// Makes all so far durable. Error: `Full`, after which nothing is durable that was not, and
+    /// the call can be made again.
     fn persist(&mut self) -> Result<()>;
 
     /// Applies the entries up to `index`. Does nothing if they are.
     fn commit(&mut self, index: u64) -> Result<()>;
 
-    /// Gives up applied entries up to `index`. The latest of them stay readable as long as they fit into DRAM's share.
+    /// Gives up applied entries up to `index`. The latest of them stay readable as long as they fit
+    /// into DRAM's share.
     fn compact(&mut self, index: u64) -> Result<()>;
 
     /// Index of the first entry that can be read. The term of the one before it is known.
@@ -140,17 +146,19 @@ pub trait Store: Send {
     /// The clock of the newest entry up to a moment.
     fn clock_ms(&self, moment: ReadLevel) -> u64;
 
-    /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at least one. Errors: `Compacted`,
-    /// `Beyond`.
+    /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at
+    /// least one. Errors: `Compacted`, `Beyond`.
     fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>>;
 
     /// The value at a place.
     fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>>;
 
-    /// The bytes of a range of the value at a place, as far as it has them, and the length of all of it. No others are copied.
+    /// The bytes of a range of the value at a place, as far as it has them, and the length of all
+    /// of it. No others are copied.
     fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>>;
 
-    /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it returns false.
+    /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it
+    /// returns false.
     fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;
 
     /// Format of its snapshots, and of those that it takes.
@@ -162,19 +170,21 @@ pub trait Store: Send {
     /// Whether a snapshot of so many bytes finds room once the store is emptied.
     fn takes(&self, content_bytes: u64) -> bool;
 
-    /// A snapshot of what is applied, in chunks of about `chunk_bytes`. Error: `Unready` if members are noted of an entry that is not
-    /// applied here yet.
+    /// A snapshot of what is applied, in chunks of about `chunk_bytes`. Error: `Unready` if members
+    /// are noted of an entry that is not applied here yet.
     fn snapshot(&self, chunk_bytes: usize) -> Result<Box<dyn Outgoing>>;
 
-    /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of this store may be held. Log and state
-    /// stay until [`Store::finish`], and an append or a commit ends the wait; that needs room for both. With `empties` both are given
-    /// up now, durably; the persistent_state stays. Until [`Store::finish`] returns, also after a failure, [`Store::is_partial`] then, and
-    /// nothing can be read or appended. Waits for garbage that is being cleared away. Errors: `Full` and `Unready`, after which nothing has
-    /// changed.
+    /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of
+    /// this store may be held. Log and state stay until [`Store::finish`], and an append or a
+    /// commit ends the wait; that needs room for both. With `empties` both are given up now,
+    /// durably; the persistent_state stays. Until [`Store::finish`] returns, also after a failure,
+    /// [`Store::is_partial`] then, and nothing can be read or appended. Waits for garbage that is
+    /// being cleared away. Errors: `Full` and `Unready`, after which nothing has changed.
     fn receive(&mut self, empties: bool) -> Result<()>;
 
-    /// [`Store::receive`], unless garbage is being cleared away, for which it would wait. Returns whether it waits for chunks. If not, that soon
-    /// ends, and the call can be made again; nothing has changed.
+    /// [`Store::receive`], unless garbage is being cleared away, for which it would wait. Returns
+    /// whether it waits for chunks. If not, that soon ends, and the call can be made again; nothing
+    /// has changed.
     fn try_receive(&mut self, empties: bool) -> Result<bool> {
         self.receive(empties).map(|()| true)
     }
@@ -182,17 +192,18 @@ pub trait Store: Send {
     /// Whether [`Store::receive`] with `empties` makes room for what is received.
     fn gains_by_emptying(&self) -> bool;
 
-    /// Takes the next chunk. Errors, after which [`Store::receive`] begins again: `Refused` if it is not whole or not the next, or nothing
-    /// is waited for; `Full`.
+    /// Takes the next chunk. Errors, after which [`Store::receive`] begins again: `Refused` if it
+    /// is not whole or not the next, or nothing is waited for; `Full`.
     fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()>;
 
-    /// Puts a part of what was received in force, and notes its members with the last. Returns whether all is in force, durably. Until it
-    /// is, log and state are as they were, and go on; what ends the wait for chunks ends this. Errors: `Refused` if it is not whole or not of
-    /// this index and term, or was ended; `Full`, after which log and state are as they were.
+    /// Puts a part of what was received in force, and notes its members with the last. Returns
+    /// whether all is in force, durably. Until it is, log and state are as they were, and go on;
+    /// what ends the wait for chunks ends this. Errors: `Refused` if it is not whole or not of this
+    /// index and term, or was ended; `Full`, after which log and state are as they were.
     fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool>;
 
-    /// Whether what [`Store::finish_some`] has begun goes on by itself, and it need not be called again before that has ended. Meanwhile an
-    /// append is `Full`, and a commit waits.
+    /// Whether what [`Store::finish_some`] has begun goes on by itself, and it need not be called
+    /// again before that has ended. Meanwhile an append is `Full`, and a commit waits.
     fn finishes(&self) -> bool {
         false
     }
@@ -206,6 +217,7 @@ pub trait Store: Send {
     /// Whether the store was emptied for a snapshot that has not come wholly.
     fn is_partial(&self) -> bool;
 
-    /// Does a part of what can wait: collects garbage, writes out state. Returns whether there may be more to do.
+    /// Does a part of what can wait: collects garbage, writes out state. Returns whether there may
+    /// be more to do.
     fn upkeep(&mut self) -> Result<bool>;
 }

@@ -1,7 +1,7 @@
 //! A store as Raft asks it: the `Storage` of the crate `raft`.
 //!
-//! Raft offers a snapshot by its metadata only. The snapshot itself is taken at that moment and waits here until the node fetches it, so that
-//! both are of one index.
+//! Raft offers a snapshot by its metadata only. The snapshot itself is taken at that moment and
+//! waits here until the node fetches it, so that both are of one index.
 
 use std::cell::RefCell;
 

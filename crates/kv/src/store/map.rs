@@ -1,13 +1,16 @@
 //! The store over an ordered map in persistent memory: the log and the state are one.
 //!
-//! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes conflicting entries back, `apply`
-//! commits, `forget` compacts, and the persistent_state is the map's `meta`. So a confirmation covers all of them, or none:
+//! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes
+//! conflicting entries back, `apply` commits, `forget` compacts, and the persistent_state is the
+//! map's `meta`. So a confirmation covers all of them, or none:
 //!
-//! - it comes between calls, so the persistent_state that was set before an entry is durable with it or before;
-//! - members are noted before the entry that made them is applied, so what is applied has its members noted.
+//! - it comes between calls, so the persistent_state that was set before an entry is durable with
+//!   it or before;
+//! - members are noted before the entry that made them is applied, so what is applied has its
+//!   members noted.
 //!
-//! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in the ring; after a start the
-//! ring is read from the map.
+//! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in
+//! the ring; after a start the ring is read from the map.
 
 mod ending;
 mod open;
@@ -82,8 +85,9 @@ pub struct MapStore {
 }
 
 impl MapStore {
-    /// Makes the store of a new replica in a new file of a medium. `clock_ms` is the clock of the founding entry, which all founders
-    /// are given alike. A failure in the midst leaves a file that [`MapStore::open`] tells from a store.
+    /// Makes the store of a new replica in a new file of a medium. `clock_ms` is the clock of the
+    /// founding entry, which all founders are given alike. A failure in the midst leaves a file
+    /// that [`MapStore::open`] tells from a store.
     pub fn create(
         medium: &Arc<dyn Medium>,
         name: &str,
@@ -144,8 +148,8 @@ impl MapStore {
         Ok(())
     }
 
-    /// Ends the wait for chunks. Error: `Full` while a content that has come whole is being built: the map cannot be changed until that
-    /// is over.
+    /// Ends the wait for chunks. Error: `Full` while a content that has come whole is being built:
+    /// the map cannot be changed until that is over.
     fn end_load(&mut self) -> Result<()> {
         self.receiving = None;
         if self.finishes() {
@@ -279,7 +283,8 @@ impl Store for MapStore {
         self.check_whole()?;
         if index > self.applied {
             self.receiving = None;
-            // Replicas commit nothing while they put a snapshot in force: else it would take as long as building the content does.
+            // Replicas commit nothing while they put a snapshot in force: else it would take as
+            // long as building the content does.
             self.give_up_ending();
             self.map.apply(index)?;
             self.applied = index;

@@ -1,4 +1,5 @@
-//! Identity, hard state and membership of a replica: small, and durable before anything that rests on it.
+//! Identity, hard state and membership of a replica: small, and durable before anything that rests
+//! on it.
 //!
 //! | bytes | |
 //! |---|---|
@@ -16,8 +17,8 @@ use raft::eraftpb::{ConfState, SnapshotMetadata};
 use super::error::{Error, ErrorKind, Result};
 use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
 
-/// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets a snapshot, which also says
-/// who the members are.
+/// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets
+/// a snapshot, which also says who the members are.
 pub const FOUNDING: u64 = 1;
 
 const VERSION: u8 = 1;
@@ -27,7 +28,8 @@ const VERSION: u8 = 1;
 pub struct PersistentState {
     /// The cluster, drawn at random when it was founded.
     pub cluster: u128,
-    /// The replica, drawn at random when it was made. Never 0. One that has lost its memory gets another.
+    /// The replica, drawn at random when it was made. Never 0. One that has lost its memory gets
+    /// another.
     pub replica: u64,
     /// The newest term that it knows of.
     pub term: u64,
@@ -86,7 +88,8 @@ impl PersistentState {
         Ok(persistent_state)
     }
 
-    /// Of a snapshot of what is applied, up to an entry. Error: `Unready` if the members are those of a later one.
+    /// Of a snapshot of what is applied, up to an entry. Error: `Unready` if the members are those
+    /// of a later one.
     pub(super) fn metadata(&self, index: u64, term: u64) -> Result<SnapshotMetadata> {
         let Self { members_at, members, .. } = self;
         if *members_at > index {

@@ -1,7 +1,8 @@
-//! The last entries in DRAM: all that are not given up, and before them as many as have a number of bytes together.
+//! The last entries in DRAM: all that are not given up, and before them as many as have a number of
+//! bytes together.
 //!
-//! Raft reads the log from here, and so do followers. A store fills it again when it is opened. Entries share their bytes with
-//! whoever else holds them.
+//! Raft reads the log from here, and so do followers. A store fills it again when it is opened.
+//! Entries share their bytes with whoever else holds them.
 
 use std::collections::VecDeque;
 
@@ -107,7 +108,8 @@ impl Ring {
         }
     }
 
-    /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at least one.
+    /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at
+    /// least one.
     pub(super) fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>> {
         if from >= to {
             return Ok(Vec::new());

@@ -1,11 +1,15 @@
-//! The store as it is usual: a write-ahead log in files, the state in DRAM, and the state written out from time to time.
+//! The store as it is usual: a write-ahead log in files, the state in DRAM, and the state written
+//! out from time to time.
 //!
-//! It is what the maps are compared with (the thesis, 2.3), and what runs where there is no persistent memory.
+//! It is what the maps are compared with (the thesis, 2.3), and what runs where there is no
+//! persistent memory.
 //!
-//! Two kinds of files, by number: `state.N`, and the logs `log.N`, `log.N+1` and so on that follow it. All that was done between two
-//! calls of [`Store::persist`] is one frame of the newest log (frame.rs). The state is written out a part at a time, while it
-//! changes: each key as it is when its turn comes. The log from the beginning of that on, applied over it, makes all of them as they
-//! were at its end, for entries say what becomes of a key and not how. A new log begins with it, and is enough with it.
+//! Two kinds of files, by number: `state.N`, and the logs `log.N`, `log.N+1` and so on that follow
+//! it. All that was done between two calls of [`Store::persist`] is one frame of the newest log
+//! (frame.rs). The state is written out a part at a time, while it changes: each key as it is when
+//! its turn comes. The log from the beginning of that on, applied over it, makes all of them as
+//! they were at its end, for entries say what becomes of a key and not how. A new log begins with
+//! it, and is enough with it.
 
 mod checkpoint;
 mod config;
@@ -77,8 +81,8 @@ pub struct WalStore {
 }
 
 impl WalStore {
-    /// Makes the store of a new replica on an empty disk. `clock_ms` is the clock of the founding entry, which all founders are given
-    /// alike.
+    /// Makes the store of a new replica on an empty disk. `clock_ms` is the clock of the founding
+    /// entry, which all founders are given alike.
     pub fn create(
         disk: Arc<dyn Disk>,
         persistent_state: &PersistentState,
@@ -145,7 +149,8 @@ impl WalStore {
         Ok(())
     }
 
-    /// Keeps the failure of a medium. That a file has no room is none: what is in it is known, and the call can be made again.
+    /// Keeps the failure of a medium. That a file has no room is none: what is in it is known, and
+    /// the call can be made again.
     fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
         self.shortages.watch(result).inspect_err(|error| {
             if error.kind() != ErrorKind::Full {

@@ -1,7 +1,9 @@
-//! Requests that a replica passes on to the leader for its clients, and what the leader answers to them.
+//! Requests that a replica passes on to the leader for its clients, and what the leader answers to
+//! them.
 //!
-//! They go over a connection of their own, to and fro, so that its end tells who asks that no answer comes any more. Numbers rise;
-//! answers come in any order. Arguments are as a client sent them, answers as it is sent them.
+//! They go over a connection of their own, to and fro, so that its end tells who asks that no
+//! answer comes any more. Numbers rise; answers come in any order. Arguments are as a client sent
+//! them, answers as it is sent them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -33,7 +35,8 @@ const WATCHED_BYTES_LEAST: usize = LENGTH_BYTES + 8;
 pub struct Asked {
     /// Its arguments, the command included: at least one.
     pub request: Vec<Bytes>,
-    /// The reply, if the replica that asks has given it already: the request is no business of keys.
+    /// The reply, if the replica that asks has given it already: the request is no business of
+    /// keys.
     pub said: Option<Bytes>,
 }
 

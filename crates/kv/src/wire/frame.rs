@@ -82,8 +82,8 @@ impl Frames {
         &mut self.input
     }
 
-    /// The kind and message of the next frame, or `None` until it is whole. `bytes_max` bounds it further: a peer that has not said who it is
-    /// gets little room.
+    /// The kind and message of the next frame, or `None` until it is whole. `bytes_max` bounds it
+    /// further: a peer that has not said who it is gets little room.
     pub fn next(&mut self, bytes_max: usize) -> Result<Option<(u8, Bytes)>, Broken> {
         let Some((header, _)) = self.input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let [length, checksum] = [0, 4].map(|at| u32::from_le_bytes(*header[at..].first_chunk().expect("four bytes")));

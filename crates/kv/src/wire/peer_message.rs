@@ -1,5 +1,5 @@
-//! Messages: all that one replica sends another. Raft's messages, and the content of snapshots, which the receiver fetches
-//! chunk by chunk, so that it sets the ticker and goes on where it was.
+//! Messages: all that one replica sends another. Raft's messages, and the content of snapshots,
+//! which the receiver fetches chunk by chunk, so that it sets the ticker and goes on where it was.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::Message;
@@ -83,7 +83,8 @@ impl PeerMessage {
 /// Appends the frame of a message.
 ///
 /// # Panics
-/// If a message of Raft is one that a replica has for itself, or the frame is longer than one may be.
+/// If a message of Raft is one that a replica has for itself, or the frame is longer than one may
+/// be.
 pub fn put_peer_message(message: &PeerMessage, out: &mut BytesMut) {
     match message {
         PeerMessage::Raft(message) => put_frame(out, RAFT, |out| put_message(message, out)),

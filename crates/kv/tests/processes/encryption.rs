@@ -1,4 +1,5 @@
-//! Connections are encrypted, and both sides show certificates. Who has none, or one of another authority or host, is not let in.
+//! Connections are encrypted, and both sides show certificates. Who has none, or one of another
+//! authority or host, is not let in.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -112,7 +113,8 @@ fn replicas_and_clients_with_certificates_work_together_and_others_are_refused()
     assert_eq!(replica.state(), None, "who has a certificate of another host does not answer as this one");
 }
 
-/// Says something to a replica over an encrypted connection, and returns the first word that comes back.
+/// Says something to a replica over an encrypted connection, and returns the first word that comes
+/// back.
 fn greeted(replica: &Replica, table: &str, word: &Handshake) -> Handshake {
     let connection =
         TlsConnector::new(&tls(table)).expect("certificates").connection("127.0.0.1:0").expect("a connection");
@@ -160,7 +162,8 @@ fn a_certificate_is_that_of_its_replica_and_of_an_operator_who_is_named() {
     };
     is_refused(&other, Handshake::Hello(Hello::default()), "none of the hosts in peers.names");
     is_refused(&other, Handshake::Hello(hello("other.test:1")), "none of the hosts in peers.names");
-    // A name that may operate the cluster is no replica of it: neither where the replica is, nor where it itself is.
+    // A name that may operate the cluster is no replica of it: neither where the replica is, nor
+    // where it itself is.
     let operator = own.table("operator.test");
     let why = format!("wrong certificate: replica {id} is at");
     is_refused(&operator, Handshake::Hello(hello(&second.peers())), &why);

@@ -1,4 +1,5 @@
-//! Leaders are killed and replicas wiped. No write that was acknowledged may be lost, and writes must soon go on.
+//! Leaders are killed and replicas wiped. No write that was acknowledged may be lost, and writes
+//! must soon go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::{Client, Reply};
 
-/// State of one writer: the last number of its key that was acknowledged, and the last that it has sent. And its longest wait.
+/// State of one writer: the last number of its key that was acknowledged, and the last that it has
+/// sent. And its longest wait.
 struct Written {
     acknowledged: u64,
     sent: u64,
@@ -104,7 +106,8 @@ fn members(replica: &Replica) -> Vec<u64> {
     members.iter().filter_map(|member| member["replica"].as_u64()).collect()
 }
 
-/// A wiped replica has forgotten its vote and its acknowledgements. It joins under a new id, and the old one is no member any more.
+/// A wiped replica has forgotten its vote and its acknowledgements. It joins under a new id, and
+/// the old one is no member any more.
 #[test]
 fn a_wiped_replica_joins_under_a_new_id_in_place_of_the_old() {
     let top = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! Replicas that pass requests on: clients that know of one replica only are served by it, and are told what is known when the leader dies.
+//! Replicas that pass requests on: clients that know of one replica only are served by it, and are
+//! told what is known when the leader dies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -101,8 +102,9 @@ fn count(port: u16, key: &str, ends: &AtomicBool) -> Counted {
     counted
 }
 
-/// The leader is killed in the midst, several times. Nothing that was acknowledged is lost, and nothing is done twice: a counter is at
-/// least what was acknowledged, and at most that and what is not known.
+/// The leader is killed in the midst, several times. Nothing that was acknowledged is lost, and
+/// nothing is done twice: a counter is at least what was acknowledged, and at most that and what is
+/// not known.
 #[test]
 fn a_killed_leader_loses_and_repeats_nothing_that_was_passed_on() {
     const WRITERS: usize = 6;

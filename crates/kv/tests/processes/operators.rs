@@ -26,7 +26,8 @@ fn get_at(replica: &Replica, host: &str, path: &str) -> (String, String) {
     (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
 }
 
-/// A cluster is read and steered by its operators: numbers, pages, leadership, members, the end of a process.
+/// A cluster is read and steered by its operators: numbers, pages, leadership, members, the end of
+/// a process.
 #[test]
 fn operators_see_and_steer_a_cluster() {
     let top = tempfile::tempdir().expect("a directory");
@@ -152,7 +153,8 @@ fn a_backup_becomes_another_cluster() {
     }
 }
 
-/// Hazard: a member that has just crashed is called alive, and the machine cannot join again; a replica that has no data yet says that there are no keys.
+/// Hazard: a member that has just crashed is called alive, and the machine cannot join again; a
+/// replica that has no data yet says that there are no keys.
 #[test]
 fn a_machine_joins_again_right_after_a_crash_and_says_that_it_has_no_data() {
     let top = tempfile::tempdir().expect("a directory");

@@ -34,7 +34,8 @@ fn are_free(digits: u16) -> bool {
     listeners.collect::<Result<Vec<_>, _>>().is_ok()
 }
 
-/// Three replicas from the start, pasted into a shell. Only the ports are others, for those may be taken here.
+/// Three replicas from the start, pasted into a shell. Only the ports are others, for those may be
+/// taken here.
 #[test]
 fn three_replicas_run_as_pasted() {
     let top = tempfile::tempdir().expect("a directory");

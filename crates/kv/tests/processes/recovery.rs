@@ -18,7 +18,8 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Two of three replicas are lost. What the third has becomes a cluster again, under another identity: an old member that comes back is refused.
+/// Two of three replicas are lost. What the third has becomes a cluster again, under another
+/// identity: an old member that comes back is refused.
 #[test]
 fn a_lost_quorum_is_recovered_from() {
     for store in ["list", "wal"] {
@@ -77,7 +78,8 @@ fn a_lost_quorum_is_recovered_from() {
     }
 }
 
-/// Hazard: a learner that nobody runs is made a voter: a cluster of one then waits for its vote for ever.
+/// Hazard: a learner that nobody runs is made a voter: a cluster of one then waits for its vote for
+/// ever.
 #[test]
 fn a_learner_that_never_answered_is_not_promoted() {
     let top = tempfile::tempdir().expect("a directory");
@@ -95,8 +97,8 @@ fn a_learner_that_never_answered_is_not_promoted() {
     replica.done(&["members", "remove", "77"]);
 }
 
-/// Hazard: operators take the cluster its quorum: the last voter, or one without which those that answer are none. Right after a crash too, when
-/// the dead one was heard a moment ago.
+/// Hazard: operators take the cluster its quorum: the last voter, or one without which those that
+/// answer are none. Right after a crash too, when the dead one was heard a moment ago.
 #[test]
 fn a_voter_that_a_quorum_needs_is_not_removed() {
     let top = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! Replicas that do not belong together, data that are not sound, and configurations that cannot be: each is refused by its name.
+//! Replicas that do not belong together, data that are not sound, and configurations that cannot
+//! be: each is refused by its name.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +51,8 @@ fn is_refused(replica: &Replica, bytes: &[u8], why: &str) {
     replica.logs(why);
 }
 
-/// A replica of another cluster, one that nobody knows, one with an id that is taken, and one that speaks another version.
+/// A replica of another cluster, one that nobody knows, one with an id that is taken, and one that
+/// speaks another version.
 #[test]
 fn foreign_connections_at_the_address_for_replicas_are_refused_by_their_fault() {
     let top = tempfile::tempdir().expect("a directory");
@@ -71,7 +73,8 @@ fn foreign_connections_at_the_address_for_replicas_are_refused_by_their_fault() 
     is_refused(&replica, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "a frame of");
 }
 
-/// Two processes must not use the same data, nor one process data that another kind of store has made.
+/// Two processes must not use the same data, nor one process data that another kind of store has
+/// made.
 #[test]
 fn data_in_use_or_of_another_store_are_refused() {
     let top = tempfile::tempdir().expect("a directory");
@@ -162,7 +165,8 @@ fn a_browser_is_not_taken_for_a_client() {
     assert_eq!(client.call(&["ACL", "USERS"]).expect("a reply"), Reply::Array(vec![Reply::Bytes(b"default".to_vec())]));
 }
 
-/// A replica that was started again let clients in as `default`, who may do everything, until it had read its users.
+/// A replica that was started again let clients in as `default`, who may do everything, until it
+/// had read its users.
 #[test]
 fn a_replica_that_is_started_again_never_serves_an_unauthenticated_client() {
     let top = tempfile::tempdir().expect("a directory");

@@ -115,7 +115,8 @@ impl Replica {
         self.process = Some(command.spawn().expect("the process starts"));
     }
 
-    /// Lets each file of the process have so many bytes from now on, or as many as it wants. What files have stays.
+    /// Lets each file of the process have so many bytes from now on, or as many as it wants. What
+    /// files have stays.
     pub fn limit_files(&self, bytes: Option<u64>) {
         let process = self.process.as_ref().expect("it runs");
         let limit = Rlimit { current: bytes, maximum: None };

@@ -46,7 +46,8 @@ fn states(replica: &Replica) -> Vec<u64> {
     names.filter_map(|name| name.strip_prefix("state.")?.parse().ok()).collect()
 }
 
-/// Hazard: the state does not fit its file when it is written out. The process stays, deletions are done, and the state is written out when it fits.
+/// Hazard: the state does not fit its file when it is written out. The process stays, deletions are
+/// done, and the state is written out when it fits.
 #[test]
 fn a_state_that_has_no_room_is_written_out_later() {
     let top = tempfile::tempdir().expect("a directory");
@@ -70,8 +71,8 @@ fn a_state_that_has_no_room_is_written_out_later() {
     assert_eq!(call(&mut client, &["DBSIZE"]), Reply::Number(50));
 }
 
-/// Hazard: the process of a replica that joins ends when the snapshot has no room, at each start again; and so does that of a replica
-/// that cannot write down who the members are.
+/// Hazard: the process of a replica that joins ends when the snapshot has no room, at each start
+/// again; and so does that of a replica that cannot write down who the members are.
 #[test]
 fn snapshots_and_changes_of_members_wait_for_room() {
     let top = tempfile::tempdir().expect("a directory");

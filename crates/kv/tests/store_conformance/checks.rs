@@ -23,7 +23,8 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("rounds of overwriting leave the use of space flat", overwriting_is_flat),
 ];
 
-/// Entries that were applied when the next log was begun lie in the one before only, until the state is written out.
+/// Entries that were applied when the next log was begun lie in the one before only, until the
+/// state is written out.
 fn a_log_whose_end_is_lost(variant: Variant) {
     if variant != Variant::Wal {
         return;

@@ -1,7 +1,7 @@
 //! A random sequence of calls on a store and on its model.
 //!
-//! The model is kept after each call. After a power failure the store must be as it was after one of the calls since the last that made
-//! all durable.
+//! The model is kept after each call. After a power failure the store must be as it was after one
+//! of the calls since the last that made all durable.
 
 use bytes::Bytes;
 use perdura_kv::entry::{Change, WriteBatch};

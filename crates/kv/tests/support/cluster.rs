@@ -1,4 +1,5 @@
-//! A few replicas with clients, in one thread: bytes in, bytes out. The network is perfect and the clock stands until it is moved.
+//! A few replicas with clients, in one thread: bytes in, bytes out. The network is perfect and the
+//! clock stands until it is moved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -140,7 +141,8 @@ impl Cluster {
         self.now_us
     }
 
-    /// Ends the processes of some replicas, lets `ms` pass, and starts them again. Their clients are gone.
+    /// Ends the processes of some replicas, lets `ms` pass, and starts them again. Their clients
+    /// are gone.
     #[allow(dead_code, reason = "not every test restarts replicas together")]
     pub fn restart_together(&mut self, ids: &[u64], ms: u64, settings: &Settings) {
         let ended: Vec<(u64, Replica)> =
@@ -157,7 +159,8 @@ impl Cluster {
         self.moment();
     }
 
-    /// Ends the process of a replica and starts it again. Nothing is done yet; its connections are gone.
+    /// Ends the process of a replica and starts it again. Nothing is done yet; its connections are
+    /// gone.
     #[allow(dead_code, reason = "only some tests start replicas again")]
     pub fn restart(&mut self, id: u64) {
         let old = self.replicas.remove(&id).expect("a replica");

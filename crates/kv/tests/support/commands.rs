@@ -8,7 +8,8 @@ pub type Words = Vec<Vec<u8>>;
 /// A stream of commands of two clients.
 pub struct Commands {
     random: Random,
-    /// Whether users are changed. There are no transactions then, for a change of users is not taken into one.
+    /// Whether users are changed. There are no transactions then, for a change of users is not
+    /// taken into one.
     has_users: bool,
 }
 
@@ -23,8 +24,9 @@ pub fn frame(words: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Commands with where their keys are: `k` a key, `v` a value, `n` a number, `f` a fraction, `t` a time to come from now, `o` options,
-/// `*` some more pairs or keys, `?` a pattern, `w` any word; other words as they are.
+/// Commands with where their keys are: `k` a key, `v` a value, `n` a number, `f` a fraction, `t` a
+/// time to come from now, `o` options, `*` some more pairs or keys, `?` a pattern, `w` any word;
+/// other words as they are.
 const SHAPES: &[&str] = &[
     "get k",
     "set k v",
@@ -210,8 +212,8 @@ impl Commands {
         (client, words.into_iter().map(String::into_bytes).collect())
     }
 
-    /// Makes the time of a comparing EXPIRE one that no other command has: two equal ones are told apart by the millisecond at
-    /// which each server was asked.
+    /// Makes the time of a comparing EXPIRE one that no other command has: two equal ones are told
+    /// apart by the millisecond at which each server was asked.
     fn distinguish(&mut self, words: &mut [String]) {
         let compares = words.iter().any(|word| ["gt", "lt"].contains(&&word.to_lowercase()[..]));
         if compares && let Some(time @ 1..1_000_000) = words.get(2).and_then(|word| word.parse::<u64>().ok()) {
@@ -260,8 +262,9 @@ pub fn agree(command: &[Vec<u8>], wanted: &[u8], found: &[u8]) -> bool {
     }
 }
 
-/// Whether the replies differ as the page of commands says, so that what follows is not comparable: a number with more digits than the
-/// other computes with, or an EXEC after a watched key has come and gone.
+/// Whether the replies differ as the page of commands says, so that what follows is not comparable:
+/// a number with more digits than the other computes with, or an EXEC after a watched key has come
+/// and gone.
 pub fn are_beyond(command: &[Vec<u8>], wanted: &[u8], found: &[u8]) -> bool {
     let name = String::from_utf8_lossy(&command[0]).to_lowercase();
     match &name[..] {

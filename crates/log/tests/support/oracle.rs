@@ -1,7 +1,8 @@
-//! A workload whose transactions follow from their number, and an oracle that knows what a recovery must find.
+//! A workload whose transactions follow from their number, and an oracle that knows what a recovery
+//! must find.
 //!
-//! Marks carry a step and a transaction's number. The trace says which marks lie before a crash; the CSNs, which the
-//! workload learns while it runs, are remembered beside it.
+//! Marks carry a step and a transaction's number. The trace says which marks lie before a crash;
+//! the CSNs, which the workload learns while it runs, are remembered beside it.
 
 use perdura_log::{Csn, Log, LogTxn, Recovery};
 use perdura_pmem::sim::{Mark, Random};
@@ -85,7 +86,8 @@ impl Ledger {
     }
 }
 
-/// Runs transaction `number` to its end. `between` runs after it was prepared, and while its words are being stored.
+/// Runs transaction `number` to its end. `between` runs after it was prepared, and while its words
+/// are being stored.
 pub fn run(log: &Log, ledger: &Ledger, session: u64, number: u64, between: &mut dyn FnMut()) {
     let (plan, chunks, last) = plan(number);
     let mut txn = log.begin(session);

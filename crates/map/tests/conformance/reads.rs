@@ -60,7 +60,8 @@ fn a_change_is_seen_once_its_call_returns(place: &Place) {
     }
 }
 
-/// A value is read in place: whatever happens to its version, its page must not be reused while the value is held.
+/// A value is read in place: whatever happens to its version, its page must not be reused while the
+/// value is held.
 fn a_value_stays_what_it_was(place: &Place) {
     let map = place.create("map");
     let text = vec![7; 900];

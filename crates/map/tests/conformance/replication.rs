@@ -1,5 +1,5 @@
-//! Needs of a replicated log: batches with tags, the meta blob, a durable watermark that tells the truth, views, snapshots that
-//! travel and end, and loads that need no room for both contents.
+//! Needs of a replicated log: batches with tags, the meta blob, a durable watermark that tells the
+//! truth, views, snapshots that travel and end, and loads that need no room for both contents.
 
 use super::Check;
 use crate::support::{
@@ -164,7 +164,8 @@ fn the_meta_blob_outlives(place: &Place) {
     assert_eq!(place.open("map").meta(), [7; META_BYTES_MAX]);
 }
 
-/// Found: the answer of a comparison rested on a change that could be rolled back, and did not say which.
+/// Found: the answer of a comparison rested on a change that could be rolled back, and did not say
+/// which.
 fn a_comparison_tells_what_it_rests_on(place: &Place) {
     let map = place.create("map");
     let compare = |ts, expected, new| map.compare_and_set(ts, b"key", expected, new).expect("there is room");
@@ -207,7 +208,8 @@ fn a_view_holds_what_it_shows(place: &Place) {
     assert_eq!(map.check().expect("sound"), 4);
 }
 
-/// Hazards: one change forgets all that a view had held, while others wait; or it is never forgotten.
+/// Hazards: one change forgets all that a view had held, while others wait; or it is never
+/// forgotten.
 fn a_backlog_is_forgotten_in_turns(place: &Place) {
     const BACKLOG: Ts = 2000;
     let map = place.create("map");
@@ -341,7 +343,8 @@ fn a_snapshot_with_a_limit_ends(place: &Place) {
     assert_eq!(map.check().expect("sound"), 50);
 }
 
-/// Found: before a B+-tree is traversed all its pages counted as garbage, and a limit was as much higher.
+/// Found: before a B+-tree is traversed all its pages counted as garbage, and a limit was as much
+/// higher.
 fn a_limit_counts_garbage_alone(place: &Place) {
     let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(10));
     for key in 0..100u8 {

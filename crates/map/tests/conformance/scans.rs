@@ -73,7 +73,8 @@ fn scans_see_one_timestamp(place: &Place) {
     assert_eq!(at(NEWEST), [a_new, c]);
 }
 
-/// Keys that agree in their first 8 bytes, that are prefixes of each other, that end in zero bytes, and the empty key.
+/// Keys that agree in their first 8 bytes, that are prefixes of each other, that end in zero bytes,
+/// and the empty key.
 fn keys_are_ordered_by_bytes_then_by_length(place: &Place) {
     let map = place.create("map");
     let mut wanted: Vec<Vec<u8>> = Vec::new();

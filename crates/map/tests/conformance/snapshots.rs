@@ -1,4 +1,5 @@
-//! Snapshots: the whole map at one moment, streamed while changes go on, and loaded into either structure.
+//! Snapshots: the whole map at one moment, streamed while changes go on, and loaded into either
+//! structure.
 
 use super::Check;
 use crate::support::compare::{audit, compare};

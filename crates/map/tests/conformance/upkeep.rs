@@ -122,8 +122,8 @@ fn collection_empties_sparse_pages(place: &Place) {
     assert_eq!(all(&*place.open("map"), NEWEST).len(), 100);
 }
 
-/// A page that a crash could bring back into use is not freed.
-/// Found: pages that a load had left sparse were not listed, and no round took them before something in them changed.
+/// A page that a crash could bring back into use is not freed. Found: pages that a load had left
+/// sparse were not listed, and no round took them before something in them changed.
 fn what_a_load_leaves_out_is_collected(place: &Place) {
     let source = Place::simulated(Kind::List).create("source");
     for number in 0..2000u32 {
@@ -220,7 +220,8 @@ fn what_is_about_to_die_is_not_moved(place: &Place) {
     for n in 0..2000u64 {
         map.set(1, &n.to_be_bytes(), &[n as u8; 100]).expect("there is room");
     }
-    // In pages that become sparse, every second key that stays gets a newer version, which holds the old one as it may be read.
+    // In pages that become sparse, every second key that stays gets a newer version, which holds
+    // the old one as it may be read.
     let stays = |n: u64| n.is_multiple_of(20);
     for n in (0..2000).filter(|n| !stays(*n)) {
         assert!(map.delete(2, &n.to_be_bytes()).expect("there is room"));
@@ -249,7 +250,8 @@ fn what_is_about_to_die_is_not_moved(place: &Place) {
     assert_eq!(map.check().expect("sound"), 150);
 }
 
-/// Hazard: deletions stay in the index of a map that nobody changes and that has too little garbage for a round.
+/// Hazard: deletions stay in the index of a map that nobody changes and that has too little garbage
+/// for a round.
 fn the_background_thread_sweeps_an_idle_map(place: &Place) {
     let config = Config { background: true, interval: Duration::from_micros(200), ..quiet() };
     let map = place.create_with("map", &layout(place.kind, 4 << 20), &config);

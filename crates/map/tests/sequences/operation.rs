@@ -1,4 +1,5 @@
-//! The operations, generated so that they shrink: keys and values from short lists, timestamps as steps.
+//! The operations, generated so that they shrink: keys and values from short lists, timestamps as
+//! steps.
 
 use perdura_map::Ts;
 use proptest::collection::vec;
@@ -7,7 +8,8 @@ use std::fmt;
 
 const KEYS: u8 = 18;
 
-/// Keys: the empty one, prefixes of each other, equal in their first 8 bytes, longer than a small page.
+/// Keys: the empty one, prefixes of each other, equal in their first 8 bytes, longer than a small
+/// page.
 pub fn key(number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),
@@ -56,7 +58,8 @@ pub enum Expected {
     This(Text),
 }
 
-/// One operation. `step` is added to the newest timestamp, `below` is subtracted from it, so that some are refused.
+/// One operation. `step` is added to the newest timestamp, `below` is subtracted from it, so that
+/// some are refused.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Set {
@@ -110,7 +113,8 @@ pub enum Operation {
     Keep {
         bytes_max: usize,
     },
-    /// Loads the kept stream, or drops the loader before the end. With `resets` the map is emptied first.
+    /// Loads the kept stream, or drops the loader before the end. With `resets` the map is emptied
+    /// first.
     Load {
         finish: bool,
         resets: bool,
@@ -119,15 +123,16 @@ pub enum Operation {
     Meta {
         fill: u8,
     },
-    /// Holds a view during these operations, and compares what it shows before and after. `below` counts from the applied
-    /// timestamp.
+    /// Holds a view during these operations, and compares what it shows before and after. `below`
+    /// counts from the applied timestamp.
     View {
         below: i8,
         meanwhile: Vec<Operation>,
     },
     /// Ends the process and reopens the map.
     Restart,
-    /// Fails the power at a moment since the last failure. The seed chooses the moment and what survives.
+    /// Fails the power at a moment since the last failure. The seed chooses the moment and what
+    /// survives.
     PowerFails {
         seed: u64,
     },

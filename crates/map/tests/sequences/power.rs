@@ -1,7 +1,7 @@
 //! Power failures during recorded sequences: the images they leave, and the states these may have.
 //!
-//! After a power failure a map is exactly as it was after some operation: not before the last durable one, nor after
-//! the newest begun.
+//! After a power failure a map is exactly as it was after some operation: not before the last
+//! durable one, nor after the newest begun.
 
 use crate::run::{History, NAME, Setting};
 use crate::support::compare::{audit, compare};

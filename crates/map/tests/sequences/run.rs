@@ -1,7 +1,8 @@
 //! Runs operations on a map and on its model, and reports where they differ.
 //!
-//! The model is kept after each operation. After a restart or a power failure the map is compared with every state it
-//! may have gone back to: from the newest one known to be durable to the newest one of all.
+//! The model is kept after each operation. After a restart or a power failure the map is compared
+//! with every state it may have gone back to: from the newest one known to be durable to the newest
+//! one of all.
 
 use crate::operation::{Expected, Operation, Text, key};
 use crate::power;
@@ -38,7 +39,8 @@ pub struct History {
     pub states: Vec<Model>,
     /// Index of the newest state that must survive.
     durable: usize,
-    /// Indices of the states after the latest changes. The oldest of these changes closed its batch.
+    /// Indices of the states after the latest changes. The oldest of these changes closed its
+    /// batch.
     recent: VecDeque<usize>,
 }
 
@@ -55,7 +57,8 @@ impl History {
         self.states.len() - 1
     }
 
-    /// Counts a change that led to the state at `place`: the state `changes_max` before it has become durable.
+    /// Counts a change that led to the state at `place`: the state `changes_max` before it has
+    /// become durable.
     fn count(&mut self, place: usize, changes_max: u32) {
         self.recent.push_back(place);
         if self.recent.len() as u32 >= changes_max {
@@ -287,7 +290,8 @@ impl Run {
         }
     }
 
-    /// Changes the model if the map was changed. Unless it was refused, `result` must be `expected`.
+    /// Changes the model if the map was changed. Unless it was refused, `result` must be
+    /// `expected`.
     fn changed(
         &mut self,
         result: MapResult<bool>,
@@ -407,7 +411,8 @@ impl Run {
         Ok(())
     }
 
-    /// Loads the kept stream. An emptied map is loaded to the end afterwards, since it can do nothing else.
+    /// Loads the kept stream. An emptied map is loaded to the end afterwards, since it can do
+    /// nothing else.
     fn load(&mut self, finish: bool, resets: bool) -> Result<(), String> {
         let map = self.map();
         let Some((chunks, model)) = self.kept.clone() else { return Ok(()) };
@@ -492,7 +497,8 @@ impl Run {
     }
 }
 
-/// Whether a call succeeded. It must if it is allowed, and must be refused for its timestamp if not.
+/// Whether a call succeeded. It must if it is allowed, and must be refused for its timestamp if
+/// not.
 fn allowed(result: MapResult<()>, is_allowed: bool) -> Result<bool, String> {
     match result {
         Ok(()) if is_allowed => Ok(true),

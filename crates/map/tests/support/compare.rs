@@ -1,4 +1,5 @@
-//! Compares a map with its model: all reads at all timestamps, the changes, the timestamps, the space.
+//! Compares a map with its model: all reads at all timestamps, the changes, the timestamps, the
+//! space.
 
 use super::model::Model;
 use super::{Change, collect};
@@ -90,8 +91,8 @@ fn compare_scan(map: &dyn OrderedMap, model: &Model, at: Ts) -> Result<(), Strin
     Err(format!("scan at {at}: {seen:?} instead of {wanted:?}"))
 }
 
-/// Compares the changes from `from` on, by timestamp. Where a key was changed twice at one timestamp, the map may list
-/// the first change as well.
+/// Compares the changes from `from` on, by timestamp. Where a key was changed twice at one
+/// timestamp, the map may list the first change as well.
 fn compare_mutations(map: &dyn OrderedMap, model: &Model, from: Ts) -> Result<(), String> {
     let (mut seen, mut tags): (Vec<Change>, Vec<(Ts, Vec<u8>)>) = (Vec::new(), Vec::new());
     let each = &mut |mutation: Mutation<'_>| {
@@ -126,7 +127,8 @@ fn compare_mutations(map: &dyn OrderedMap, model: &Model, from: Ts) -> Result<()
     Err(format!("changes from {from}: {seen:?} instead of {wanted:?}"))
 }
 
-/// Audits the map itself: checksums, order, links, the number of versions, space. The error says what is wrong.
+/// Audits the map itself: checksums, order, links, the number of versions, space. The error says
+/// what is wrong.
 pub fn audit(map: &dyn OrderedMap, model: &Model) -> Result<(), String> {
     if model.is_partial {
         return audit_space(map);

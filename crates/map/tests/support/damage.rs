@@ -30,8 +30,8 @@ pub enum Verdict {
     Harmless,
 }
 
-/// A map of several pages with versions, deletions, long keys and values, forgotten and unapplied changes, which was
-/// collected and reopened in between.
+/// A map of several pages with versions, deletions, long keys and values, forgotten and unapplied
+/// changes, which was collected and reopened in between.
 pub fn subject(kind: Kind) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -75,7 +75,8 @@ fn tells_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Damaged | ErrorKind::Foreign | ErrorKind::Version)
 }
 
-/// Opens a file of these bytes, reads and audits it, and changes it if `changes`. The error says which rule was broken.
+/// Opens a file of these bytes, reads and audits it, and changes it if `changes`. The error says
+/// which rule was broken.
 pub fn judge(subject: &Subject, bytes: &[u8], changes: bool) -> Result<Verdict, String> {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(Image::from_files([(NAME, bytes)])));
     let judged = catch_unwind(AssertUnwindSafe(|| {

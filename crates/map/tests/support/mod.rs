@@ -1,4 +1,5 @@
-//! Shared by the map's tests: places to create maps in, of both kinds, and what tests read from them.
+//! Shared by the map's tests: places to create maps in, of both kinds, and what tests read from
+//! them.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod compare;
@@ -67,8 +68,8 @@ impl Place {
 
     /// A place in files of a temporary directory, in a memory file system where there is one.
     ///
-    /// libpmem2 1.12 keeps a thread-local key per mapping for ever, and a process has 1024: a test program may open
-    /// several hundred files, not thousands.
+    /// libpmem2 1.12 keeps a thread-local key per mapping for ever, and a process has 1024: a test
+    /// program may open several hundred files, not thousands.
     pub fn in_files(kind: Kind) -> Place {
         let memory = Path::new("/dev/shm");
         let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -175,7 +176,8 @@ pub fn load(map: &dyn OrderedMap, chunks: &[Vec<u8>]) -> Result<()> {
     loader.finish()
 }
 
-/// Collects until several rounds in a row free nothing: a later round frees what an earlier one has unlinked.
+/// Collects until several rounds in a row free nothing: a later round frees what an earlier one has
+/// unlinked.
 pub fn collect_all(map: &dyn OrderedMap) {
     let (mut least, mut idle) = (u64::MAX, 0);
     for _ in 0..1000 {
@@ -191,7 +193,8 @@ pub fn collect_all(map: &dyn OrderedMap) {
     panic!("a thousand rounds of collection still free something");
 }
 
-/// The seeds from 0 to `count`, or to `PERDURA_SOAK` times that, or only the one that `PERDURA_SEED` names.
+/// The seeds from 0 to `count`, or to `PERDURA_SOAK` times that, or only the one that
+/// `PERDURA_SEED` names.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("PERDURA_SEED") {

@@ -1,7 +1,8 @@
-//! The model of an ordered map in its simplest form: all versions in one `BTreeMap`, and the changes in order.
+//! The model of an ordered map in its simplest form: all versions in one `BTreeMap`, and the
+//! changes in order.
 //!
-//! Choices that `OrderedMap` leaves open, the model takes from the map it is compared with, within the documented bounds:
-//! `last` after a rollback.
+//! Choices that `OrderedMap` leaves open, the model takes from the map it is compared with, within
+//! the documented bounds: `last` after a rollback.
 
 use perdura_map::Ts;
 use std::collections::BTreeMap;
@@ -18,7 +19,8 @@ pub type Changed<'a> = (Ts, &'a [u8], Option<&'a [u8]>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
     versions: BTreeMap<(Vec<u8>, Ts), Option<Vec<u8>>>,
-    /// Timestamps and keys of the changes not forgotten, oldest first. Of two of one key at one timestamp, the second.
+    /// Timestamps and keys of the changes not forgotten, oldest first. Of two of one key at one
+    /// timestamp, the second.
     changes: Vec<(Ts, Vec<u8>)>,
     /// Tags of timestamps not forgotten, and the newest of the others.
     tags: BTreeMap<Ts, Vec<u8>>,
@@ -46,7 +48,8 @@ impl Model {
         Model { meta, is_partial: true, ..Model::default() }
     }
 
-    /// Value and timestamp of the newest version of `key` not above `at`, or none if that is a deletion.
+    /// Value and timestamp of the newest version of `key` not above `at`, or none if that is a
+    /// deletion.
     pub fn get(&self, key: &[u8], at: Ts) -> Option<(&[u8], Ts)> {
         let mut range = self.versions.range((key.to_vec(), 0)..=(key.to_vec(), at));
         let ((_, ts), value) = range.next_back()?;
@@ -94,7 +97,8 @@ impl Model {
         (kept, self.tags.range(..=self.forgotten).next_back().map(of))
     }
 
-    /// Takes back all changes from `from` on. `last` becomes what the map reports, which must be allowed.
+    /// Takes back all changes from `from` on. `last` becomes what the map reports, which must be
+    /// allowed.
     pub fn rollback(&mut self, from: Ts, last: Ts) -> Result<(), String> {
         if from > self.last {
             return if last == self.last { Ok(()) } else { Err(format!("last {last} where nothing was rolled back")) };

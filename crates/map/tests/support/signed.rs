@@ -1,5 +1,5 @@
-//! Values that identify themselves: a timestamp, and a checksum over key, timestamp and filling. Bytes of another
-//! version, or of several, do not pass for the right ones.
+//! Values that identify themselves: a timestamp, and a checksum over key, timestamp and filling.
+//! Bytes of another version, or of several, do not pass for the right ones.
 
 use perdura_map::Ts;
 

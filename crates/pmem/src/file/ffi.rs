@@ -1,6 +1,7 @@
 //! Hand-written bindings to the part of libpmem2 that is used, and owners of its objects.
 //!
-//! libpmem2 answers 0 or a negative number: -errno of the system, or one of its own codes from -100000 down.
+//! libpmem2 answers 0 or a negative number: -errno of the system, or one of its own codes from
+//! -100000 down.
 
 use crate::medium::Granularity;
 use crate::region::Functions;
@@ -66,7 +67,8 @@ fn error(code: c_int) -> io::Error {
     if code > -100_000 && code < 0 {
         return io::Error::from_raw_os_error(-code);
     }
-    // SAFETY: the message is a string owned by the library, valid until this thread's next call into it.
+    // SAFETY: the message is a string owned by the library, valid until this thread's next call
+    // into it.
     let message = unsafe { CStr::from_ptr(pmem2_errormsg()) }.to_string_lossy().into_owned();
     io::Error::other(format!("libpmem2 error {code}: {message}"))
 }
@@ -124,7 +126,8 @@ impl<'fd> Source<'fd> {
         })
     }
 
-    /// Times the device lost power with its buffers unsaved; `None` where the platform does not tell.
+    /// Times the device lost power with its buffers unsaved; `None` where the platform does not
+    /// tell.
     pub(super) fn unsafe_shutdown_count(&self) -> Option<u64> {
         let mut count = 0;
         // SAFETY: a live source; count receives the number.

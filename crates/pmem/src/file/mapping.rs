@@ -1,11 +1,13 @@
 //! A file mapped at a 2 MiB boundary.
 //!
-//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its aligned part, and the
-//! rest is released. The descriptor is closed afterwards: a pool may have thousands of files, and msync on the
-//! mapping does what fsync does for size and blocks, and what libpmem2's deep flush does for a file.
+//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its
+//! aligned part, and the rest is released. The descriptor is closed afterwards: a pool may have
+//! thousands of files, and msync on the mapping does what fsync does for size and blocks, and what
+//! libpmem2's deep flush does for a file.
 //!
-//! libpmem2 chooses the functions once for each granularity, not for each file: it allocates a thread key for every
-//! mapping it is told of (seen with 1.12), and aborts when the 1024 keys of the process are used up.
+//! libpmem2 chooses the functions once for each granularity, not for each file: it allocates a
+//! thread key for every mapping it is told of (seen with 1.12), and aborts when the 1024 keys of
+//! the process are used up.
 
 use super::ffi::{Map, Source};
 use crate::error::{Error, Result};
@@ -41,7 +43,8 @@ unsafe impl Send for FileMapping {}
 unsafe impl Sync for FileMapping {}
 
 impl FileMapping {
-    /// Maps `len` bytes of `file`, with MAP_SYNC if `synchronous`, to be flushed as `granularity` needs.
+    /// Maps `len` bytes of `file`, with MAP_SYNC if `synchronous`, to be flushed as `granularity`
+    /// needs.
     pub(super) fn new(
         what: &str,
         file: &File,
@@ -109,7 +112,8 @@ impl Backing for FileMapping {
         if *released {
             return Ok(());
         }
-        // SAFETY: the range is within this mapping (the region checked it), and populating changes no content.
+        // SAFETY: the range is within this mapping (the region checked it), and populating changes
+        // no content.
         match unsafe { madvise(self.at(begin as u64), end - begin, Advice::LinuxPopulateWrite) } {
             Ok(()) => Ok(()),
             Err(Errno::INVAL) => Err(Error::unsupported(&self.name, "MADV_POPULATE_WRITE refused")),
@@ -124,8 +128,9 @@ impl Backing for FileMapping {
 
     fn release(&self) {
         *self.released.lock() = true;
-        // SAFETY: the range is this mapping, which stays. Words that others load meanwhile are what they were, or zero. A
-        // file system that cannot punch holes keeps the blocks until the file is unmapped.
+        // SAFETY: the range is this mapping, which stays. Words that others load meanwhile are what
+        // they were, or zero. A file system that cannot punch holes keeps the blocks until the file
+        // is unmapped.
         let _ = unsafe { madvise(self.address, self.len.next_multiple_of(PAGE), Advice::LinuxRemove) };
     }
 }

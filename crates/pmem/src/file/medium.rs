@@ -1,7 +1,7 @@
 //! A medium of files in a directory.
 //!
-//! Invariants: while the medium lives its lock file is locked, so no other server (nor another medium of this one)
-//! uses the directory; a failed creation leaves no file behind.
+//! Invariants: while the medium lives its lock file is locked, so no other server (nor another
+//! medium of this one) uses the directory; a failed creation leaves no file behind.
 
 use super::allocate::allocate;
 use super::ffi::{BadBlock, Source};
@@ -50,7 +50,8 @@ pub struct FileMedium {
 impl FileMedium {
     /// Opens and locks `directory`, and finds out what lies below it.
     ///
-    /// Errors: `NotFound`, `InUse`, `NotDax` (unless `emulate`), `Full`, `Io` (not a directory, not writable).
+    /// Errors: `NotFound`, `InUse`, `NotDax` (unless `emulate`), `Full`, `Io` (not a directory, not
+    /// writable).
     pub fn open(directory: &Path, options: Options) -> Result<FileMedium> {
         let what = directory.display().to_string();
         if options.create_dir {
@@ -95,11 +96,13 @@ impl FileMedium {
         let backing = FileMapping::new(what, file, len, self.mode == Mode::Dax, self.granularity)?;
         let (base, functions) = (backing.base(), backing.functions());
         let mapping = Mapping { name: name.to_owned(), numa_node, functions, hook: None, backing: Box::new(backing) };
-        // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is dropped.
+        // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is
+        // dropped.
         Ok(unsafe { Region::new(base, len, mapping) })
     }
 
-    /// Refuses a file whose memory the platform knows to be damaged: reading it would kill the process.
+    /// Refuses a file whose memory the platform knows to be damaged: reading it would kill the
+    /// process.
     fn check_bad_blocks(&self, what: &str, file: &File) -> Result<()> {
         if self.mode != Mode::Dax {
             return Ok(());
@@ -251,8 +254,8 @@ fn lock(directory: &Path) -> Result<File> {
     for attempt in 1.. {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => break,
-            // Between fork and exec a child process shares the descriptor, and so holds a lock that was just
-            // released.
+            // Between fork and exec a child process shares the descriptor, and so holds a lock that
+            // was just released.
             Err(Errno::WOULDBLOCK) if attempt < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
             Err(Errno::WOULDBLOCK) => return Err(Error::in_use(&directory.display().to_string())),
             Err(errno) => return Err(failed(errno.into())),

@@ -1,7 +1,7 @@
 //! Finds out what kind of memory lies below a directory, by a trial file.
 //!
-//! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX attribute as well; and the
-//! granularity is what libpmem2 finds when it maps the file by itself.
+//! MAP_SYNC has been seen to succeed without DAX in containers, so statx must report the DAX
+//! attribute as well; and the granularity is what libpmem2 finds when it maps the file by itself.
 
 use super::allocate::allocate;
 use super::ffi::Source;
@@ -44,8 +44,8 @@ impl Found {
     }
 }
 
-/// Tries a file in `directory`: a new one or, when that finds no room (a full pool must still open), one of the pool's.
-/// Errors: `Full` when there is neither room nor a file, `Io`.
+/// Tries a file in `directory`: a new one or, when that finds no room (a full pool must still
+/// open), one of the pool's. Errors: `Full` when there is neither room nor a file, `Io`.
 pub(super) fn probe(directory: &Path) -> Result<Found> {
     match probe_new(directory) {
         Err(error) if error.kind() == ErrorKind::Full => probe_existing(directory).unwrap_or(Err(error)),

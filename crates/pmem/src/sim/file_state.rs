@@ -1,6 +1,7 @@
 //! A file of the replayed medium: what of it is durable, and its open lines.
 //!
-//! Invariants: `content` is the XOR of the durable lines' hashes; every open line has a pending store.
+//! Invariants: `content` is the XOR of the durable lines' hashes; every open line has a pending
+//! store.
 
 use super::hash;
 use super::image::ImageFile;

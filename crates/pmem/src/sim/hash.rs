@@ -1,7 +1,9 @@
-//! 128-bit hashes that are kept incrementally: a file's is the XOR of its lines', an image's that of its files'.
+//! 128-bit hashes that are kept incrementally: a file's is the XOR of its lines', an image's that
+//! of its files'.
 //!
-//! A line of zeros hashes to 0, so that zeroed memory costs nothing. Two lanes of 64 bits, each step a bijection of the
-//! state, so that lines that differ in one word never collide in either lane. Not made to withstand an attacker.
+//! A line of zeros hashes to 0, so that zeroed memory costs nothing. Two lanes of 64 bits, each
+//! step a bijection of the state, so that lines that differ in one word never collide in either
+//! lane. Not made to withstand an attacker.
 
 use super::page::LineBytes;
 
@@ -76,7 +78,8 @@ pub(crate) fn follow(before: u128, word: u64) -> u128 {
 mod tests {
     use super::*;
 
-    /// Small numbers next to each other are what pools are full of; the XOR of two such lines must not cancel out.
+    /// Small numbers next to each other are what pools are full of; the XOR of two such lines must
+    /// not cancel out.
     #[test]
     fn neighbouring_lines_with_small_words_do_not_collide() {
         let mut seen = rustc_hash::FxHashSet::default();

@@ -79,14 +79,15 @@ impl Hook {
     /// Copies `source` to `target`, which lies at `offset` of the region.
     ///
     /// # Safety
-    /// `target` is valid for writes of `source.len()` bytes, the words it touches are within one allocation, and
-    /// all other stores to the region go through a hook of the same wire.
+    /// `target` is valid for writes of `source.len()` bytes, the words it touches are within one
+    /// allocation, and all other stores to the region go through a hook of the same wire.
     pub(crate) unsafe fn write(&self, target: *mut u8, offset: u64, source: &[u8], nt: bool, site: Site) {
         if source.is_empty() {
             return;
         }
         let event = self.wire.begin();
-        // SAFETY: valid for writes by the caller's promise; a shared slice is not part of what is written.
+        // SAFETY: valid for writes by the caller's promise; a shared slice is not part of what is
+        // written.
         unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
         // SAFETY: as the caller promises; the wire is held.
         unsafe { self.record_words(&event, target, offset, source.len() as u64, nt, site) };
@@ -112,8 +113,8 @@ impl Hook {
     unsafe fn record_words(&self, event: &Event<'_>, target: *mut u8, offset: u64, len: u64, nt: bool, site: Site) {
         let begin = offset - offset % WORD_BYTES;
         let count = (offset + len).div_ceil(WORD_BYTES) - begin / WORD_BYTES;
-        // SAFETY: the words touched are within the allocation, aligned because the region is, and not stored to
-        // while the wire is held.
+        // SAFETY: the words touched are within the allocation, aligned because the region is, and
+        // not stored to while the wire is held.
         let words = unsafe {
             std::slice::from_raw_parts(target.sub((offset - begin) as usize).cast::<u64>().cast_const(), count as usize)
         };

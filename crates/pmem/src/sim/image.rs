@@ -1,10 +1,11 @@
 //! Images: the content of a medium at rest.
 //!
-//! An image shares 4 KiB pages with the state it was made from and holds, on top, the lines in which it differs; so
-//! making one costs a few reference counts and the lines, and opening one a copy of its bytes.
+//! An image shares 4 KiB pages with the state it was made from and holds, on top, the lines in
+//! which it differs; so making one costs a few reference counts and the lines, and opening one a
+//! copy of its bytes.
 //!
-//! Invariants: files are sorted by name; pages beyond a file's length, and its last page's tail, are zero; overlay
-//! lines lie within the pages.
+//! Invariants: files are sorted by name; pages beyond a file's length, and its last page's tail,
+//! are zero; overlay lines lie within the pages.
 
 use super::hash;
 use super::memory::Buffer;
@@ -166,8 +167,8 @@ impl Image {
 
 /// Images seen so far, so that none is tested twice to no purpose.
 ///
-/// An image is worth opening again when the oracle expects something else of it, so a *case* is an image together
-/// with what was marked before the crash.
+/// An image is worth opening again when the oracle expects something else of it, so a *case* is an
+/// image together with what was marked before the crash.
 #[derive(Clone, Default)]
 pub struct Seen {
     images: FxHashSet<u128>,

@@ -1,9 +1,10 @@
 //! Lines that are open: stored to, but not yet known to be on the medium.
 //!
-//! The rules of a legal crash image (I2): of a line's cached stores some prefix, in order, is on the medium; of its
-//! non-temporal words any subset; and where both touch a word, the later of those that are there. What a thread
-//! flushed (a line's cached stores up to then, whoever made them) or stored non-temporally is there once
-//! that thread has fenced. Lines are independent of each other.
+//! The rules of a legal crash image (I2): of a line's cached stores some prefix, in order, is on
+//! the medium; of its non-temporal words any subset; and where both touch a word, the later of
+//! those that are there. What a thread flushed (a line's cached stores up to then, whoever made
+//! them) or stored non-temporally is there once that thread has fenced. Lines are independent of
+//! each other.
 
 use super::page::LineBytes;
 use super::random::Random;
@@ -48,7 +49,8 @@ impl OpenLine {
         bytes
     }
 
-    /// The line with a random legal choice of its stores: of the cached ones a prefix, of the others any.
+    /// The line with a random legal choice of its stores: of the cached ones a prefix, of the
+    /// others any.
     pub(crate) fn partial(&self, durable: &LineBytes, random: &mut Random) -> LineBytes {
         let cached = self.pending.iter().filter(|pending| !pending.nt).count() as u64;
         let mut prefix = random.below(cached + 1);

@@ -1,9 +1,10 @@
 //! The lint: lines an acknowledging thread left open, and flushes that did nothing.
 //!
-//! At each acknowledgement every store of that thread should be flushed and fenced. A flush of a line is redundant if
-//! nothing was stored there, through the cache, since it was last flushed: by the same thread, or by another whose
-//! fence is over (until then a thread that relies on the line must flush it itself, I3). What another thread has stored
-//! since the thread's last acknowledgement may have been stored on its behalf: it cannot know whether that is flushed.
+//! At each acknowledgement every store of that thread should be flushed and fenced. A flush of a
+//! line is redundant if nothing was stored there, through the cache, since it was last flushed: by
+//! the same thread, or by another whose fence is over (until then a thread that relies on the line
+//! must flush it itself, I3). What another thread has stored since the thread's last
+//! acknowledgement may have been stored on its behalf: it cannot know whether that is flushed.
 
 use super::event::{CallSite, Event, EventKind, SiteKind};
 use super::machine::Machine;
@@ -33,7 +34,8 @@ struct Flushed {
 }
 
 impl Trace {
-    /// Looks over the trace; `checked` selects files by name. A file is checked under the name it had first.
+    /// Looks over the trace; `checked` selects files by name. A file is checked under the name it
+    /// had first.
     pub fn lint(&self, checked: impl Fn(&str) -> bool) -> Findings {
         let mut findings = Findings::default();
         let mut machine = Machine::new(self);
@@ -61,8 +63,8 @@ impl Trace {
                 EventKind::Flush { file, line, count } if is_checked(&file) => {
                     for line in line..line + count {
                         let known = lines.entry((file, line)).or_insert(Flushed { fenced: true, ..Flushed::default() });
-                        // A thread flushes what it stored itself, even if another one flushed the line meanwhile
-                        // (I3).
+                        // A thread flushes what it stored itself, even if another one flushed the
+                        // line meanwhile (I3).
                         let stored = own.remove(&(event.thread, file, line));
                         let since = acknowledged.get(&event.thread).copied().unwrap_or_default();
                         let on_behalf = known.stored.0 != event.thread && known.stored.1 > since;

@@ -1,6 +1,7 @@
 //! The machine as a trace is replayed: what is durable, and what is open.
 //!
-//! Invariant: of a thread, `flushed` and `streamed` are what its next fence settles. Those of the files are in `file_state.rs`.
+//! Invariant: of a thread, `flushed` and `streamed` are what its next fence settles. Those of the
+//! files are in `file_state.rs`.
 
 use super::event::{Event, EventKind};
 use super::file_state::FileState;

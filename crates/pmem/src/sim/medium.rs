@@ -1,7 +1,8 @@
 //! A medium in DRAM.
 //!
-//! Without a tap it is a fast stand-in for tests. With one, every event is recorded, in one order for all threads.
-//! Files keep their number for life; numbers of an image's files are their places in it, new files follow.
+//! Without a tap it is a fast stand-in for tests. With one, every event is recorded, in one order
+//! for all threads. Files keep their number for life; numbers of an image's files are their places
+//! in it, new files follow.
 
 use super::hook::{Event, Hook, Wire};
 use super::image::{Image, ImageFile};
@@ -128,7 +129,8 @@ impl SimMedium {
         SimMedium { files: Mutex::default(), capacity: None, used: Arc::default(), failing: Arc::default(), wire: None }
     }
 
-    /// An empty medium with room for `bytes` (files take whole 4 KiB pages, until neither named nor mapped).
+    /// An empty medium with room for `bytes` (files take whole 4 KiB pages, until neither named nor
+    /// mapped).
     pub fn with_capacity(bytes: u64) -> SimMedium {
         SimMedium { capacity: Some(bytes), ..SimMedium::new() }
     }
@@ -167,19 +169,21 @@ impl SimMedium {
         self
     }
 
-    /// The same medium, with every event from now on sent to `tap`. Regions mapped earlier stay unrecorded.
+    /// The same medium, with every event from now on sent to `tap`. Regions mapped earlier stay
+    /// unrecorded.
     pub fn recording(mut self, tap: Arc<dyn Tap>) -> SimMedium {
         self.wire = Some(Wire::new(tap));
         self
     }
 
-    /// Lets every sync and deep flush fail from now on (or work again), to test what is done about a failed persist.
+    /// Lets every sync and deep flush fail from now on (or work again), to test what is done about
+    /// a failed persist.
     pub fn fail_syncs(&self, fail: bool) {
         self.failing.store(fail, Ordering::Relaxed);
     }
 
-    /// Content of the medium now, caches included: as a process crash, not a power loss, would leave it.
-    /// Without a tap the caller sees to it that nobody stores meanwhile.
+    /// Content of the medium now, caches included: as a process crash, not a power loss, would
+    /// leave it. Without a tap the caller sees to it that nobody stores meanwhile.
     pub fn image(&self) -> Image {
         let _event = self.wire.as_ref().map(Wire::hold);
         let directory = self.files.lock();
@@ -204,7 +208,8 @@ impl SimMedium {
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
             backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), file }),
         };
-        // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and lives in the backing.
+        // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and
+        // lives in the backing.
         unsafe { Region::new(base, len, mapping) }
     }
 }

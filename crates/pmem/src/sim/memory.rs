@@ -1,7 +1,7 @@
 //! DRAM below simulated regions: zeroed, 4 KiB-aligned, padded to whole pages, and recycled.
 //!
-//! Crash images are opened by the hundred thousand; touching fresh pages would cost more than copying an image, so
-//! freed buffers are kept (up to a limit) and handed out again by size.
+//! Crash images are opened by the hundred thousand; touching fresh pages would cost more than
+//! copying an image, so freed buffers are kept (up to a limit) and handed out again by size.
 
 use super::page::PAGE_BYTES;
 use parking_lot::Mutex;

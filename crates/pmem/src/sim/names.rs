@@ -1,7 +1,9 @@
-//! The directory of a replayed medium: which name leads to which file, and which changes of that are open.
+//! The directory of a replayed medium: which name leads to which file, and which changes of that
+//! are open.
 //!
-//! Until the directory is synced, each change since the last sync may have survived or not. Those that did are applied
-//! in order; a change whose precondition is then missing (a removal of a name that never survived) does nothing.
+//! Until the directory is synced, each change since the last sync may have survived or not. Those
+//! that did are applied in order; a change whose precondition is then missing (a removal of a name
+//! that never survived) does nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

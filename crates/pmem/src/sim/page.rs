@@ -1,4 +1,5 @@
-//! Pages of 4 KiB, the unit in which images share the bytes of their files, and the cache lines they consist of.
+//! Pages of 4 KiB, the unit in which images share the bytes of their files, and the cache lines
+//! they consist of.
 
 use crate::units::LINE_BYTES;
 use std::sync::{Arc, LazyLock};

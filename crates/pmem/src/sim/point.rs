@@ -1,9 +1,10 @@
 //! A moment of a replay at which the power may fail, and the images a failure then may leave.
 //!
-//! Open state falls into independent units: each open line, each file whose size is not synced, each change of
-//! the directory since its last sync. An image decides for each whether it survived: not, wholly, or (a line) by a
-//! legal choice of its stores or (a size) in part. Up to four units all combinations are made; otherwise the two
-//! extremes and seeded choices, among them each time all units but one and one unit alone.
+//! Open state falls into independent units: each open line, each file whose size is not synced,
+//! each change of the directory since its last sync. An image decides for each whether it survived:
+//! not, wholly, or (a line) by a legal choice of its stores or (a size) in part. Up to four units
+//! all combinations are made; otherwise the two extremes and seeded choices, among them each time
+//! all units but one and one unit alone.
 
 use super::event::Mark;
 use super::file_state::FileState;
@@ -106,8 +107,8 @@ impl Point<'_> {
         self.context
     }
 
-    /// Calls `visit` with each image that is not in `seen` for what was marked before; `choices` of them at most are
-    /// seeded ones ([`CHOICES_DEFAULT`] is a good number).
+    /// Calls `visit` with each image that is not in `seen` for what was marked before; `choices` of
+    /// them at most are seeded ones ([`CHOICES_DEFAULT`] is a good number).
     pub fn for_each_image(&self, random: &mut Random, seen: &mut Seen, choices: usize, mut visit: impl FnMut(Image)) {
         let open = Open::new(self.machine);
         let mut emit = |fates: &[Fate], random: &mut Random| {

@@ -1,4 +1,5 @@
-//! The simulation's randomness: a small generator whose sequence for a seed never changes between versions.
+//! The simulation's randomness: a small generator whose sequence for a seed never changes between
+//! versions.
 //!
 //! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 

@@ -1,8 +1,10 @@
-//! The recorder: keeps every event of a medium in a compact trace, to be replayed any number of times.
+//! The recorder: keeps every event of a medium in a compact trace, to be replayed any number of
+//! times.
 //!
-//! Recording costs one short lock per event. Call sites, names and labels are numbered; the words of a store lie in
-//! one common array. Flushes and fences have no effect on what the program sees, so which of them "happened" is
-//! decided when the trace is replayed, and one trace serves every mutation.
+//! Recording costs one short lock per event. Call sites, names and labels are numbered; the words
+//! of a store lie in one common array. Flushes and fences have no effect on what the program sees,
+//! so which of them "happened" is decided when the trace is replayed, and one trace serves every
+//! mutation.
 
 use super::before::Before;
 use super::event::{Event, EventKind, Mark};
@@ -32,15 +34,16 @@ struct Inner {
 }
 
 impl Recorder {
-    /// The same medium, recorded from now on, and its recorder. Regions mapped earlier stay unrecorded.
+    /// The same medium, recorded from now on, and its recorder. Regions mapped earlier stay
+    /// unrecorded.
     pub fn attach(medium: SimMedium) -> (SimMedium, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
         recorder.inner.lock().trace.base = Before::durable(medium.numbered_files());
         (medium.recording(recorder.clone()), recorder)
     }
 
-    /// The medium that a killed process left, recorded from now on, and its recorder. What was not durable then is not until it
-    /// is flushed and fenced, or reclaimed.
+    /// The medium that a killed process left, recorded from now on, and its recorder. What was not
+    /// durable then is not until it is flushed and fenced, or reclaimed.
     pub fn resume(killed: Killed) -> (SimMedium, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
         let medium = SimMedium::of_files(killed.0.seen(), &killed.0.files);
@@ -53,7 +56,8 @@ impl Recorder {
         self.inner.lock().trace.clone()
     }
 
-    /// Takes the recording for good: later events go into an empty recording that cannot be replayed.
+    /// Takes the recording for good: later events go into an empty recording that cannot be
+    /// replayed.
     pub fn finish(&self) -> Trace {
         std::mem::take(&mut *self.inner.lock()).trace
     }

@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A recording: what the medium held when it began, and all that happened since. It can be replayed any number of times.
+/// A recording: what the medium held when it began, and all that happened since. It can be replayed
+/// any number of times.
 #[derive(Clone, Default)]
 pub struct Trace {
     pub(crate) base: Before,

@@ -1,8 +1,9 @@
-//! Walks a trace and stops at each moment that matters: before each fence, file sync, directory sync and
-//! reclaim, and at the end.
+//! Walks a trace and stops at each moment that matters: before each fence, file sync, directory
+//! sync and reclaim, and at the end.
 //!
-//! Between two such moments the durable state does not change and more only becomes open, so their images cover every
-//! moment. A mutation mutes one call site: its calls have no effect, as if they were not in the program.
+//! Between two such moments the durable state does not change and more only becomes open, so their
+//! images cover every moment. A mutation mutes one call site: its calls have no effect, as if they
+//! were not in the program.
 
 use super::event::{CallSite, EventKind, SiteKind};
 use super::hash;
@@ -71,7 +72,8 @@ impl Trace {
         let _ = visit(&point);
     }
 
-    /// The call sites at which something was reclaimed that was open. To mute any other reclaim would change nothing.
+    /// The call sites at which something was reclaimed that was open. To mute any other reclaim
+    /// would change nothing.
     pub fn effective_reclaims(&self) -> BTreeSet<CallSite> {
         let (mut machine, mut sites) = (Machine::new(self), BTreeSet::new());
         for (index, event) in self.events.iter().enumerate() {

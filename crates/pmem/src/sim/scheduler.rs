@@ -1,12 +1,12 @@
 //! Runs several threads one at a time, in an interleaving that a seed decides.
 //!
-//! Each closure has an OS thread, but only the one that holds the token runs. At every recorded event, lock and wait
-//! ([`crate::sync`]) the token may pass on. A waiting thread looks again only after another one has run. Time is
-//! simulated: a step is 10 us, and when all threads wait, it leaps to the first timeout; without any, the threads
-//! are deadlocked and the run fails.
+//! Each closure has an OS thread, but only the one that holds the token runs. At every recorded
+//! event, lock and wait ([`crate::sync`]) the token may pass on. A waiting thread looks again only
+//! after another one has run. Time is simulated: a step is 10 us, and when all threads wait, it
+//! leaps to the first timeout; without any, the threads are deadlocked and the run fails.
 //!
-//! Invariant: `running` names the only thread outside this module's waits, until the run fails; then all threads are
-//! unwound, at once and no longer one at a time.
+//! Invariant: `running` names the only thread outside this module's waits, until the run fails;
+//! then all threads are unwound, at once and no longer one at a time.
 
 use super::random::Random;
 use crate::sync::{Agent, register};
@@ -122,19 +122,21 @@ impl Scheduler {
         Scheduler { switch_one_in: n.max(1), ..self }
     }
 
-    /// The same scheduler, which at one event in `n` stalls the thread for a long time while the others go on.
+    /// The same scheduler, which at one event in `n` stalls the thread for a long time while the
+    /// others go on.
     pub fn pause_one_in(self, n: u64) -> Scheduler {
         Scheduler { pause_one_in: n, ..self }
     }
 
-    /// The same scheduler, which stalls the thread for a long time after each event from this line of a source file,
-    /// so that others get to rely on whatever they wrongly may before the thread's next fence.
+    /// The same scheduler, which stalls the thread for a long time after each event from this line
+    /// of a source file, so that others get to rely on whatever they wrongly may before the
+    /// thread's next fence.
     pub fn stall_after(self, file: &'static str, line: u32) -> Scheduler {
         Scheduler { stall_after: Some((file, line)), ..self }
     }
 
-    /// The same scheduler, which stalls the thread only before its next fence elsewhere: by then it has let go of locks that
-    /// it held at that line.
+    /// The same scheduler, which stalls the thread only before its next fence elsewhere: by then it
+    /// has let go of locks that it held at that line.
     pub fn until_fence(self) -> Scheduler {
         Scheduler { until_fence: true, ..self }
     }
@@ -144,7 +146,8 @@ impl Scheduler {
         self.try_run(bodies).unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    /// As [`Scheduler::run`], with the failure as a value. The threads report to the caller's tap, if it has one.
+    /// As [`Scheduler::run`], with the failure as a value. The threads report to the caller's tap,
+    /// if it has one.
     pub fn try_run(&self, bodies: Vec<Body<'_>>) -> Result<Outcome, Failure> {
         let count = bodies.len();
         let state = State {
@@ -194,7 +197,8 @@ impl Scheduler {
 }
 
 impl State {
-    /// A thread that can go on, leaping to the first timeout if none can now; `None` if no time will help.
+    /// A thread that can go on, leaping to the first timeout if none can now; `None` if no time
+    /// will help.
     fn pick(&mut self) -> Option<usize> {
         let able = |status: &Status| match status {
             Status::Ready => true,

@@ -1,6 +1,7 @@
 //! The scheduler as the locks see it: an agent that each simulated thread has, and no other.
 //!
-//! A process-wide count of simulated threads keeps the cost for all others at one load and a branch.
+//! A process-wide count of simulated threads keeps the cost for all others at one load and a
+//! branch.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -17,7 +18,8 @@ pub(crate) trait Agent {
     fn reached(&self, site: &'static Location<'static>);
     /// Its thread is about to fence at this call site.
     fn fencing(&self, site: &'static Location<'static>);
-    /// Lets others run until `ready` is true, or `timeout` of simulated time has passed: then false.
+    /// Lets others run until `ready` is true, or `timeout` of simulated time has passed: then
+    /// false.
     fn wait(&self, timeout: Option<Duration>, ready: &mut dyn FnMut() -> bool) -> bool;
 }
 

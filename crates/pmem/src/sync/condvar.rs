@@ -1,7 +1,7 @@
 //! Waiting for another thread's notification.
 //!
-//! Simulated waiters stand in a queue of their own, in order of arrival; a notification takes them out of it, so that
-//! a lost wake-up is as lost in a simulation as elsewhere.
+//! Simulated waiters stand in a queue of their own, in order of arrival; a notification takes them
+//! out of it, so that a lost wake-up is as lost in a simulation as elsewhere.
 
 use super::agent::{Agent, agent};
 use super::mutex::MutexGuard;
@@ -40,7 +40,8 @@ impl Condvar {
         }
     }
 
-    /// As [`Condvar::wait`], for at most `timeout` (in a simulation: of simulated time). Whether it was woken.
+    /// As [`Condvar::wait`], for at most `timeout` (in a simulation: of simulated time). Whether it
+    /// was woken.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         match agent() {
             None => !self.inner.wait_for(&mut guard.inner, timeout).timed_out(),

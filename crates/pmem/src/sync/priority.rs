@@ -1,9 +1,11 @@
 //! Mutual exclusion between those in a hurry and one who works through a long task in short turns.
 //!
-//! Whoever is in a hurry stays awake for some microseconds, since a turn is that short, and a wake-up takes longer than
-//! that. Whoever is not steps behind all of them, awake or asleep, so that nobody is overtaken for turn after turn.
+//! Whoever is in a hurry stays awake for some microseconds, since a turn is that short, and a
+//! wake-up takes longer than that. Whoever is not steps behind all of them, awake or asleep, so
+//! that nobody is overtaken for turn after turn.
 //!
-//! Thread-safety: all of it is shared. Neither side waits forever: after many looks both queue in the lock.
+//! Thread-safety: all of it is shared. Neither side waits forever: after many looks both queue in
+//! the lock.
 
 use super::agent::agent;
 use super::mutex::{Mutex, MutexGuard};
@@ -52,8 +54,9 @@ impl<T> PriorityMutex<T> {
         guard
     }
 
-    /// Waits for the lock as one who is in no hurry: behind those who are. The thread looks for it again and again and queues
-    /// only after many looks, so that those who unlock it need not wake it by a system call.
+    /// Waits for the lock as one who is in no hurry: behind those who are. The thread looks for it
+    /// again and again and queues only after many looks, so that those who unlock it need not wake
+    /// it by a system call.
     pub fn lock_behind(&self) -> MutexGuard<'_, T> {
         if agent().is_some() {
             return self.mutex.lock();
@@ -79,7 +82,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    /// Hazards: two hold the lock at once; a waiter is not counted off, so that whoever is behind waits forever.
+    /// Hazards: two hold the lock at once; a waiter is not counted off, so that whoever is behind
+    /// waits forever.
     #[test]
     fn all_get_their_turns() {
         const TURNS: u64 = 20_000;

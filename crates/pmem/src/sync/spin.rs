@@ -11,7 +11,8 @@ const YIELD_ROUNDS: u32 = 16;
 /// Longest sleep between two checks.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// Waits until `ready` is true: spins, then yields, then sleeps ever longer, up to 1 ms between two checks.
+/// Waits until `ready` is true: spins, then yields, then sleeps ever longer, up to 1 ms between two
+/// checks.
 #[inline]
 pub fn spin_until(mut ready: impl FnMut() -> bool) {
     if !ready() {

@@ -1,7 +1,8 @@
-//! A drill: sessions look their tables up for each statement, while another thread closes every table that nobody uses.
+//! A drill: sessions look their tables up for each statement, while another thread closes every
+//! table that nobody uses.
 //!
-//! A table that is closed too early has forgotten what waits for purge: an old snapshot loses versions, or deleted rows
-//! keep their cells and RIDs for as long as the pool is open.
+//! A table that is closed too early has forgotten what waits for purge: an old snapshot loses
+//! versions, or deleted rows keep their cells and RIDs for as long as the pool is open.
 
 use super::scenario::SCENARIOS;
 use super::verdict;

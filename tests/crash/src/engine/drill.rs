@@ -1,4 +1,5 @@
-//! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a failed persist.
+//! Runs without a crash, cheap enough for many seeds: races between sessions, and what follows a
+//! failed persist.
 
 use super::closing;
 use super::holding;
@@ -138,7 +139,8 @@ fn tables_defined_anew(_seed: u64, _stall: Stall) -> Result<(), String> {
     Ok(())
 }
 
-/// After a failed persist the pool takes no more changes, even if the next persist would work (I11).
+/// After a failed persist the pool takes no more changes, even if the next persist would work
+/// (I11).
 fn failed_persist(_seed: u64, _stall: Stall) -> Result<(), String> {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();

@@ -1,6 +1,7 @@
 //! The history of a run: each transaction's changes and CSN, and what its readers saw.
 //!
-//! The workload's threads share a [`Ledger`] and write to it as they go. When the run ends, the ledger becomes the [`History`].
+//! The workload's threads share a [`Ledger`] and write to it as they go. When the run ends, the
+//! ledger becomes the [`History`].
 
 use perdura_engine::Rid;
 use perdura_pmem::sync::Mutex;
@@ -8,7 +9,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A row's key in the model: the first eight bytes of its image. The next eight are its stamp, which no other image has.
+/// A row's key in the model: the first eight bytes of its image. The next eight are its stamp,
+/// which no other image has.
 pub type Key = u64;
 /// Rows of a table by key.
 pub type Rows = BTreeMap<Key, Vec<u8>>;
@@ -42,7 +44,8 @@ pub fn apply(state: &mut State, changes: &[Change]) -> bool {
     changes.iter().all(|change| match change {
         Change::Put(table, key, row) => state.get_mut(table).is_some_and(|rows| {
             let before = rows.insert(*key, row.clone());
-            // A row that was computed from its predecessor must replace the very image that was read.
+            // A row that was computed from its predecessor must replace the very image that was
+            // read.
             [0, before.as_deref().map_or(0, stamp_of)].contains(&replaced_by(row))
         }),
         Change::Remove(table, key) => state.get_mut(table).map(|rows| rows.remove(key)).is_some(),
@@ -67,7 +70,8 @@ pub fn stamp_of(row: &[u8]) -> u64 {
     word_at(row, 8)
 }
 
-/// Stamp of the image that this one replaces, as its writer read it; 0 if the writer did not read it.
+/// Stamp of the image that this one replaces, as its writer read it; 0 if the writer did not read
+/// it.
 pub fn replaced_by(row: &[u8]) -> u64 {
     word_at(row, 16)
 }
@@ -122,8 +126,8 @@ pub struct History {
 }
 
 impl History {
-    /// Whether each reader saw states of the commit order only, in that order, and none older than the commits acknowledged before
-    /// it took its snapshot.
+    /// Whether each reader saw states of the commit order only, in that order, and none older than
+    /// the commits acknowledged before it took its snapshot.
     pub fn check_readers(&self, table: &str) -> Result<(), String> {
         let mut state = State::from([(table.to_owned(), Rows::new())]);
         let mut states = vec![(0, hash_of(&state[table]))];
@@ -250,7 +254,8 @@ impl Ledger {
         self.deletions.load(Ordering::Relaxed)
     }
 
-    /// One of the `most` rows deleted last, chosen by `pick`: the number of its deletion, its key and its RID.
+    /// One of the `most` rows deleted last, chosen by `pick`: the number of its deletion, its key
+    /// and its RID.
     pub fn gone(&self, most: usize, pick: u64) -> Option<(usize, Key, Rid)> {
         let inner = self.inner.lock();
         let first = inner.gone.len().saturating_sub(most);

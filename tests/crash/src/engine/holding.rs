@@ -1,5 +1,5 @@
-//! Drills of a pool that is held for a backup, beside sessions, purge and definitions of tables: nothing is stored while it is held
-//! (I2), and whoever was told that it is held holds it alone.
+//! Drills of a pool that is held for a backup, beside sessions, purge and definitions of tables:
+//! nothing is stored while it is held (I2), and whoever was told that it is held holds it alone.
 
 use perdura_engine::{Config, Engine, ErrorKind, HoldNumber, Isolation, Table};
 use perdura_pmem::SimMedium;
@@ -47,7 +47,8 @@ fn pool(medium: &Arc<SimMedium>, config: Config) -> Result<(Engine, Arc<Table>),
     Ok((engine, table))
 }
 
-/// Writes in statements, between which the transaction is in no change, and ends the transactions in every way.
+/// Writes in statements, between which the transaction is in no change, and ends the transactions
+/// in every way.
 fn write(engine: &Engine, table: &Arc<Table>, random: &mut Random) {
     let mut own = Vec::new();
     for number in 0..TRANSACTIONS {
@@ -96,7 +97,8 @@ fn keep(engine: &Engine, random: &mut Random) {
     }
 }
 
-/// A pool that is held. A run that is given up must end: sessions that are dropped wait for the release.
+/// A pool that is held. A run that is given up must end: sessions that are dropped wait for the
+/// release.
 struct Held<'a>(&'a Engine, HoldNumber);
 
 impl Held<'_> {
@@ -121,8 +123,8 @@ fn hold_once(engine: &Engine, medium: &SimMedium, random: &mut Random) {
     assert!(first == last, "something was stored while the pool was held");
 }
 
-/// A hold waits for a statement; meanwhile somebody releases it and holds the pool himself. The first one then releases its own
-/// number, as whoever has failed does.
+/// A hold waits for a statement; meanwhile somebody releases it and holds the pool himself. The
+/// first one then releases its own number, as whoever has failed does.
 pub fn by_turns(seed: u64, medium: &Arc<SimMedium>, config: Config, scheduler: Scheduler) -> Result<(), String> {
     let (engine, table) = pool(medium, config)?;
     let (is_open, asked) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -1,4 +1,5 @@
-//! Transactions that only tables with indexes see: keys that change hands, and walks over an index whose entries change meanwhile.
+//! Transactions that only tables with indexes see: keys that change hands, and walks over an index
+//! whose entries change meanwhile.
 
 use super::history::{Key, key_of};
 use super::keys;
@@ -7,7 +8,8 @@ use perdura_engine::{Direction, ErrorKind, ReadView, Rid};
 use std::ops::Bound;
 
 impl Worker<'_> {
-    /// Takes keys from rows and gives them to new ones, and takes them back at times. Returns whether the transaction can go on.
+    /// Takes keys from rows and gives them to new ones, and takes them back at times. Returns
+    /// whether the transaction can go on.
     pub(super) fn move_keys(&mut self) -> bool {
         for _ in 0..1 + self.random.below(3) {
             let Some((key, rid)) = self.any_row() else { continue };
@@ -28,7 +30,8 @@ impl Worker<'_> {
         true
     }
 
-    /// Inserts a row with that unique key, which is free. Returns whether the transaction can go on.
+    /// Inserts a row with that unique key, which is free. Returns whether the transaction can go
+    /// on.
     fn insert_numbered(&mut self, number: u64) -> bool {
         let key = self.next_key();
         let row = self.numbered_row(key, number);
@@ -47,8 +50,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Walks over an index, and changes, deletes or inserts a row at many steps. The walk must meet the entries as they were when it
-    /// began, each once, also if it turns. Returns whether the transaction can go on.
+    /// Walks over an index, and changes, deletes or inserts a row at many steps. The walk must meet
+    /// the entries as they were when it began, each once, also if it turns. Returns whether the
+    /// transaction can go on.
     pub(super) fn change_while_walking(&mut self) -> bool {
         let table = self.table.clone();
         let index = self.random.below(table.indexes() as u64) as usize;

@@ -1,8 +1,9 @@
-//! Indexes of the tables of a scenario. Their keys follow from the rows, so whoever finds an entry can judge it by its row.
+//! Indexes of the tables of a scenario. Their keys follow from the rows, so whoever finds an entry
+//! can judge it by its row.
 //!
-//! Index 0 is unique. Many rows want one of about a thousand keys there, so writers meet keys that are taken, or that another
-//! transaction is about to take or to give back. Index 1 has few keys, with many rows each. Keys are so long that a few dozen rows
-//! split a leaf.
+//! Index 0 is unique. Many rows want one of about a thousand keys there, so writers meet keys that
+//! are taken, or that another transaction is about to take or to give back. Index 1 has few keys,
+//! with many rows each. Keys are so long that a few dozen rows split a leaf.
 
 use super::history::{key_of, stamp_of};
 use perdura_engine::{
@@ -16,7 +17,8 @@ use std::sync::Arc;
 pub const INDEXES: [IndexDefinition; 2] =
     [IndexDefinition { unique: true, key_bytes: 0 }, IndexDefinition { unique: false, key_bytes: GROUP_BYTES }];
 
-/// What the definition of a table begins with whose indexes were altered. The places of its indexes in [`INDEXES`] follow.
+/// What the definition of a table begins with whose indexes were altered. The places of its indexes
+/// in [`INDEXES`] follow.
 const ALTERED: &[u8] = b"altered";
 
 /// Length of a key in index 1.
@@ -26,7 +28,8 @@ const GROUPS: u64 = 5;
 /// Where in a row that has a common key the byte lies that tells it.
 const TELLS_AT: usize = 24;
 
-/// The number of the unique key that the row shares with others; `None` if its unique key follows from its own key.
+/// The number of the unique key that the row shares with others; `None` if its unique key follows
+/// from its own key.
 pub fn common_number(row: &[u8]) -> Option<u64> {
     // The filling of a writer's row counts up; that of the rows which the checks insert does not.
     let filling = row.get(TELLS_AT..TELLS_AT + 8)?;
@@ -49,7 +52,8 @@ pub fn definition(kinds: &[u8]) -> Vec<u8> {
     [ALTERED, kinds].concat()
 }
 
-/// The kinds of a table's indexes, as its definition has them; `None` if they are those that it was created with.
+/// The kinds of a table's indexes, as its definition has them; `None` if they are those that it was
+/// created with.
 pub fn altered_kinds(table: &Table) -> Option<Vec<u8>> {
     table.definition().strip_prefix(ALTERED).map(<[u8]>::to_vec)
 }
@@ -154,8 +158,8 @@ fn in_order<K: Ord>(mut entries: Vec<(K, Rid)>) -> Vec<(K, Rid)> {
     entries
 }
 
-/// Whether the indexes of a table have the keys of `rows`, which the session's statement sees, and nothing else: scanned both ways,
-/// and looked up one by one.
+/// Whether the indexes of a table have the keys of `rows`, which the session's statement sees, and
+/// nothing else: scanned both ways, and looked up one by one.
 pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -> std::result::Result<(), String> {
     if table.indexes() == 0 {
         return Ok(());

@@ -1,6 +1,8 @@
-//! Drills of locks: cycles of waiters that must end in a victim, and a replica's workers, who must commit in an order of their own.
+//! Drills of locks: cycles of waiters that must end in a victim, and a replica's workers, who must
+//! commit in an order of their own.
 //!
-//! Nobody's wait ends by time unless it would have lasted for ever: the clock leaps only when all threads wait.
+//! Nobody's wait ends by time unless it would have lasted for ever: the clock leaps only when all
+//! threads wait.
 
 use perdura_engine::{
     Client, Config, Description, Engine, Error, ErrorKind, Isolation, Killer, LockMode, Rid, Session, Table,
@@ -61,8 +63,8 @@ impl Ground {
     }
 }
 
-/// Transactions lock rows in any order, shared and exclusively, and raise what they hold; some lock the table as a whole. A wait
-/// ends with the lock, or with a deadlock that was found.
+/// Transactions lock rows in any order, shared and exclusively, and raise what they hold; some lock
+/// the table as a whole. A wait ends with the lock, or with a deadlock that was found.
 pub fn cycles(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Scheduler) -> Result<(), String> {
     let ground = Ground::new(medium, config).map_err(|error| error.to_string())?;
     let mut bodies: Vec<Body<'_>> = Vec::new();
@@ -112,7 +114,8 @@ struct Order {
 struct Turns {
     /// The transaction that commits next.
     next: u64,
-    /// Transactions that must give way to an earlier one, and those of them whose waits nobody has ended yet.
+    /// Transactions that must give way to an earlier one, and those of them whose waits nobody has
+    /// ended yet.
     give_way: BTreeSet<u64>,
     to_kill: Vec<u64>,
     killers: BTreeMap<u64, Arc<Killer>>,
@@ -147,7 +150,8 @@ impl Order {
     }
 }
 
-/// A worker as the engine sees it. Its context is one more than the transaction that it applies; a session without a client has 0.
+/// A worker as the engine sees it. Its context is one more than the transaction that it applies; a
+/// session without a client has 0.
 struct Applying {
     order: Arc<Order>,
     number: AtomicU64,
@@ -174,8 +178,9 @@ impl Client for Applying {
     }
 }
 
-/// A replica: workers apply transactions beside each other and commit them in order, and a client of the replica locks the same rows.
-/// A later transaction must never have an earlier one wait for it, wherever it stands in a queue.
+/// A replica: workers apply transactions beside each other and commit them in order, and a client
+/// of the replica locks the same rows. A later transaction must never have an earlier one wait for
+/// it, wherever it stands in a queue.
 pub fn replica(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Scheduler) -> Result<(), String> {
     let ground = Ground::new(medium, config).map_err(|error| error.to_string())?;
     let (order, taken) = (Arc::new(Order::default()), AtomicU64::new(0));

@@ -57,8 +57,8 @@ pub enum Action {
     Sweep,
     /// Creates data files ahead of need.
     GrowAhead,
-    /// Rows of one length, which fill several segments; then most rows that its thread has inserted are deleted, here and
-    /// there.
+    /// Rows of one length, which fill several segments; then most rows that its thread has inserted
+    /// are deleted, here and there.
     Thin,
     /// Moves rows out of sparse segments.
     Compact,

@@ -1,9 +1,9 @@
-//! What a pool must hold after a crash: a prefix of the commit order that contains every commit that was acknowledged or seen by a
-//! reader, and nothing else.
+//! What a pool must hold after a crash: a prefix of the commit order that contains every commit
+//! that was acknowledged or seen by a reader, and nothing else.
 //!
-//! The workload marks in the trace where a commit begins, where it is acknowledged, and where a reader has seen it. The CSN of
-//! each commit is in the [`History`]. Table definitions have no CSN there: one under way is found as a whole or not at all.
-//! Tests (I1, I4).
+//! The workload marks in the trace where a commit begins, where it is acknowledged, and where a
+//! reader has seen it. The CSN of each commit is in the [`History`]. Table definitions have no CSN
+//! there: one under way is found as a whole or not at all. Tests (I1, I4).
 
 use super::history::{History, Key, State, apply};
 use crate::subject;
@@ -59,7 +59,8 @@ pub struct Oracle {
     after: bool,
 }
 
-/// Mark of the commit that a recovered pool makes: [`AFTER_ROWS`] rows of the common table with keys from [`AFTER_KEYS`] on.
+/// Mark of the commit that a recovered pool makes: [`AFTER_ROWS`] rows of the common table with
+/// keys from [`AFTER_KEYS`] on.
 pub const AFTER: u64 = u64::MAX - 1;
 /// First key of these rows.
 pub const AFTER_KEYS: Key = 0x7000_0000;
@@ -100,7 +101,8 @@ impl subject::Oracle<History> for Oracle {
 impl Oracle {
     /// All commits of a run.
     ///
-    /// Rows that several threads change follow the commit order; all else follows the order in which its only thread recorded it.
+    /// Rows that several threads change follow the commit order; all else follows the order in
+    /// which its only thread recorded it.
     pub fn of_all(history: &History, common: &str) -> Oracle {
         let mut oracle = Oracle { applied: history.order.len(), ..Oracle::default() };
         let is_common = |txn: &usize| history.txns[*txn].changes_rows_of(common);
@@ -133,13 +135,15 @@ impl Oracle {
         assert!(made_sense, "the workload's own history of transaction {txn} is wrong");
     }
 
-    /// Compares a recovered state after the checker has `decided` the prepared transactions that it found.
+    /// Compares a recovered state after the checker has `decided` the prepared transactions that it
+    /// found.
     pub fn check(&self, actual: &State, decided: &Decided, history: &History) -> Result<(), String> {
         let (actual, _) = self.without_after(actual)?;
         self.place_of(&actual, decided, history).map(|_| ())
     }
 
-    /// The oracle after a recovery that left `actual` and the `prepared` transactions: from now on exactly these must be found.
+    /// The oracle after a recovery that left `actual` and the `prepared` transactions: from now on
+    /// exactly these must be found.
     pub fn settled(&self, actual: &State, prepared: &[usize], history: &History) -> Result<Oracle, String> {
         let undecided = Decided { commit: false, txns: prepared.to_vec() };
         let (actual, after) = self.without_after(actual)?;
@@ -148,7 +152,8 @@ impl Oracle {
         Ok(Oracle { base: actual.into_owned(), floor, applied, under_way, after })
     }
 
-    /// A state without the rows that a recovered pool committed, and whether it had them: all or none.
+    /// A state without the rows that a recovered pool committed, and whether it had them: all or
+    /// none.
     fn without_after<'s>(&self, actual: &'s State) -> Result<(Cow<'s, State>, bool), String> {
         let is_after = AFTER_KEYS..AFTER_KEYS + AFTER_ROWS;
         let count = actual.values().map(|rows| rows.range(is_after.clone()).count() as u64).sum();
@@ -194,7 +199,8 @@ impl Oracle {
         Err(self.difference(actual))
     }
 
-    /// As [`Oracle::place_of`], if `state` and some of the next commits, at least up to `least`, are the actual state.
+    /// As [`Oracle::place_of`], if `state` and some of the next commits, at least up to `least`,
+    /// are the actual state.
     fn place_from(
         &self,
         mut state: Cow<'_, State>,

@@ -6,8 +6,9 @@ const fn planted(number: u32, rule: &'static str, error: &'static str, shown_by:
     Planted { number, rule, error, shown_by }
 }
 
-/// All planted errors by number: from 1 on in the log, from 30 on in the engine, from 200 on in its indexes. A rule that is not one of the invariants is named
-/// by its subject or by the source file that states it.
+/// All planted errors by number: from 1 on in the log, from 30 on in the engine, from 200 on in its
+/// indexes. A rule that is not one of the invariants is named by its subject or by the source file
+/// that states it.
 pub const PLANTED: &[Planted] = &[
     planted(1, "log/watermark.rs, a closed gap", "marks beyond the gap that was closed are forgotten", "three threads"),
     planted(2, "(I1), (I4)", "durable_csn, visible_csn and stored_csn leap over a gap", "three threads"),

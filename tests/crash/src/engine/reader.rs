@@ -1,4 +1,5 @@
-//! A thread that reads beside the workers. What it sees must be the state of one moment, and must survive any crash.
+//! A thread that reads beside the workers. What it sees must be the state of one moment, and must
+//! survive any crash.
 
 use super::history::{Ledger, Observation, Rows, hash_of, key_of};
 use super::keys;

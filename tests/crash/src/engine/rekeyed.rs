@@ -1,5 +1,6 @@
-//! Scans that lock rows by an index beside writers that move the rows among the keys. All rows lie within the ranges of each scan at
-//! every moment, so each scan finds every row once, whichever way it goes and whatever it has to wait for.
+//! Scans that lock rows by an index beside writers that move the rows among the keys. All rows lie
+//! within the ranges of each scan at every moment, so each scan finds every row once, whichever way
+//! it goes and whatever it has to wait for.
 
 use perdura_engine::{
     Config, Direction, Engine, Error, ErrorKind, IndexDefinition, IndexScan, Isolation, Key, KeyChange, LockMode,
@@ -99,8 +100,8 @@ fn key_of(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<u32, Error>
     Ok(u32::from_be_bytes(bytes.try_into().expect("a row is its key")))
 }
 
-/// Walks through the ranges as a server does, which ends a range at the first row whose key is not in it. At times it moves the rows
-/// that it finds.
+/// Walks through the ranges as a server does, which ends a range at the first row whose key is not
+/// in it. At times it moves the rows that it finds.
 fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random) -> Result<(), Error> {
     if random.one_in(2) {
         // The snapshot that later statements do not lock by.
@@ -140,7 +141,8 @@ fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random
     Ok(())
 }
 
-/// The rows that a server finds in a range, all locked: in steps of another direction than that of the walk if the range has one key.
+/// The rows that a server finds in a range, all locked: in steps of another direction than that of
+/// the walk if the range has one key.
 fn one_range(
     txn: &mut Session,
     scan: &mut IndexScan,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Scenario {
-    /// Runs the scenario on an empty medium, interleaved as the scheduler decides. Panics if the pool then differs from its commits or
-    /// a reader saw anything but states of the commit order.
+    /// Runs the scenario on an empty medium, interleaved as the scheduler decides. Panics if the
+    /// pool then differs from its commits or a reader saw anything but states of the commit order.
     pub fn run(&self, medium: Arc<dyn Medium>, seed: u64, scheduler: Scheduler) -> History {
         let ledger = Ledger::default();
         let mut engine = Engine::open(medium.clone(), self.config()).expect("an empty medium takes a pool");

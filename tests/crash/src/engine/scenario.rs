@@ -28,7 +28,8 @@ pub struct Scenario {
     pub rounds: u64,
     /// Scans of the reading thread at most; 0: there is no such thread.
     pub scans: u32,
-    /// Labels of the stretches in and shortly after which crash points are examined; empty: everywhere.
+    /// Labels of the stretches in and shortly after which crash points are examined; empty:
+    /// everywhere.
     pub focus: &'static [&'static str],
     /// Lanes of the log.
     pub lanes: u32,
@@ -109,7 +110,8 @@ pub const SCENARIOS: [Scenario; 34] = [
         scans: 8,
         ..USUAL
     },
-    // Small transactions meet the pages of large ones between their commit and the storing of their words.
+    // Small transactions meet the pages of large ones between their commit and the storing of their
+    // words.
     Scenario {
         name: "stored behind",
         threads: 3,
@@ -278,7 +280,8 @@ pub const SCENARIOS: [Scenario; 34] = [
         focus: &["move"],
         ..USUAL
     },
-    // A transaction that changes more than 256 rows takes more of the log than it may: their words are spilled.
+    // A transaction that changes more than 256 rows takes more of the log than it may: their words
+    // are spilled.
     Scenario {
         name: "spilled",
         transactions: 10,
@@ -404,7 +407,8 @@ pub const SCENARIOS: [Scenario; 34] = [
     },
 ];
 
-/// A few keys that all threads want, and snapshots older than many changes of each: for runs without a crash.
+/// A few keys that all threads want, and snapshots older than many changes of each: for runs
+/// without a crash.
 pub const KEYS_CONTENDED: Scenario = Scenario {
     name: "keys, contended",
     threads: 3,
@@ -474,7 +478,8 @@ pub const PURGED: Scenario = Scenario {
     ..USUAL
 };
 
-/// Many threads in the pages of large commits, and snapshots older than all of them: for runs without a crash.
+/// Many threads in the pages of large commits, and snapshots older than all of them: for runs
+/// without a crash.
 pub const CROWDED: Scenario = Scenario {
     name: "crowded",
     threads: 4,

@@ -1,7 +1,9 @@
-//! Scripts: short runs that come to one hazard at once, to which transactions chosen at random come late or seldom.
+//! Scripts: short runs that come to one hazard at once, to which transactions chosen at random come
+//! late or seldom.
 //!
-//! The threads interleave as in every other scenario, and the same oracle judges what is found. A script draws only from the numbers of
-//! its own worker, so no other run depends on it. Tests (I3, I8, I9).
+//! The threads interleave as in every other scenario, and the same oracle judges what is found. A
+//! script draws only from the numbers of its own worker, so no other run depends on it. Tests (I3,
+//! I8, I9).
 
 use super::history::{Change, Key};
 use super::workload::Worker;
@@ -22,7 +24,8 @@ pub fn undone(worker: &mut Worker<'_>) {
     }
 }
 
-/// Many rows are committed that others wait for, who take over pages whose words are not stored yet, and change nothing.
+/// Many rows are committed that others wait for, who take over pages whose words are not stored
+/// yet, and change nothing.
 pub fn stored_for_another(worker: &mut Worker<'_>) {
     const ROWS: u64 = 70;
     if worker.thread == 0 {

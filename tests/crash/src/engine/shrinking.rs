@@ -1,5 +1,6 @@
-//! A table that is filled, emptied and filled again, while purge gives its files back. Pages of the row directory go with
-//! the files and come back under the same numbers, so a RID of a row that is gone could lead to a later row.
+//! A table that is filled, emptied and filled again, while purge gives its files back. Pages of the
+//! row directory go with the files and come back under the same numbers, so a RID of a row that is
+//! gone could lead to a later row.
 
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, ReadView, Rid};
 use perdura_pmem::sim::Random;

@@ -1,5 +1,5 @@
-//! SERIALIZABLE readers beside writers that know nothing of them. Whoever has locked a table finds it the same at every look,
-//! but for its own writes.
+//! SERIALIZABLE readers beside writers that know nothing of them. Whoever has locked a table finds
+//! it the same at every look, but for its own writes.
 
 use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LockMode, Rid, Session, Table};
 use perdura_pmem::Medium;
@@ -53,8 +53,9 @@ pub fn run(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Schedu
     }
 }
 
-/// Runs one transaction, which is prepared first if `is_prepared`, as in a group commit: others get far between its place in the
-/// order and its publication, and so come to be durable but not visible, behind it. A conflict rolls it back.
+/// Runs one transaction, which is prepared first if `is_prepared`, as in a group commit: others get
+/// far between its place in the order and its publication, and so come to be durable but not
+/// visible, behind it. A conflict rolls it back.
 fn transaction(
     engine: &Engine,
     isolation: Isolation,
@@ -90,7 +91,8 @@ fn write(txn: &mut Session, tables: &[Arc<Table>; 2], rids: &[Vec<Rid>; 2], rand
     Ok(())
 }
 
-/// Reads both tables twice, at times with a write before the first look. The second table is locked while the statement reads.
+/// Reads both tables twice, at times with a write before the first look. The second table is locked
+/// while the statement reads.
 fn look(txn: &mut Session, tables: &[Arc<Table>; 2], random: &mut Random) -> Result<(), Error> {
     if random.one_in(3) {
         txn.insert(&tables[random.below(2) as usize], OWN)?;

@@ -16,7 +16,8 @@ const CATALOG: u32 = 1;
 /// First key of the rows by which a check uses free space. No other row has it.
 const USED_KEYS: u64 = 0x6000_0000;
 
-/// Checks a recovered pool. An error says what is wrong. `depth` chooses how much is done after the first comparison.
+/// Checks a recovered pool. An error says what is wrong. `depth` chooses how much is done after the
+/// first comparison.
 pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
@@ -40,8 +41,8 @@ pub fn check(
     Ok(())
 }
 
-/// Checks a pool after its run: it holds all commits and nothing else, each reader saw states of the commit order, and no space and
-/// no row is held by a transaction that has ended.
+/// Checks a pool after its run: it holds all commits and nothing else, each reader saw states of
+/// the commit order, and no space and no row is held by a transaction that has ended.
 pub fn check_end(engine: &Engine, history: &History) -> Result<(), String> {
     let decided = Decided { commit: false, txns: Vec::new() };
     Oracle::of_all(history, TABLE).check(&read(engine)?, &decided, history)?;
@@ -81,7 +82,8 @@ pub fn settled(
     oracle.settled(&read(&engine)?, &prepared, history)
 }
 
-/// Checks that the rows of prepared transactions are locked and that nobody else is given their space.
+/// Checks that the rows of prepared transactions are locked and that nobody else is given their
+/// space.
 fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
     let mut changed = BTreeSet::new();
     for xid in engine.prepared() {
@@ -179,7 +181,8 @@ pub fn audit(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces the rows of a recovered pool in a transaction and rolls it back, before anything but the cells is swept.
+/// Replaces the rows of a recovered pool in a transaction and rolls it back, before anything but
+/// the cells is swept.
 pub fn use_cells(engine: &Engine) -> Result<(), String> {
     let mut txn = engine.session(Isolation::ReadCommitted);
     // Prepared transactions hold rows.
@@ -203,8 +206,8 @@ pub fn use_cells(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// Fills free space and RIDs of a recovered pool in a transaction and rolls it back. Anything still needed that was wrongly free is
-/// overwritten.
+/// Fills free space and RIDs of a recovered pool in a transaction and rolls it back. Anything still
+/// needed that was wrongly free is overwritten.
 pub fn use_space(engine: &Engine) -> Result<(), String> {
     let tables = tables(engine)?;
     engine.sweep().map_err(|error| format!("sweep: {error}"))?;
@@ -225,7 +228,8 @@ pub fn use_space(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// The first commit of a recovered pool, unless an earlier recovery made it: rows in single pages and in bulk, and a large one.
+/// The first commit of a recovered pool, unless an earlier recovery made it: rows in single pages
+/// and in bulk, and a large one.
 pub fn commit_after(engine: &Engine) -> Result<(), String> {
     let table = engine.table(TABLE).map_err(|error| error.to_string());
     let is_there = |state: &State| state.get(TABLE).is_some_and(|rows| rows.contains_key(&AFTER_KEYS));

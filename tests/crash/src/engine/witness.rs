@@ -1,5 +1,5 @@
-//! Transactions that watch the engine from inside a scenario: they lock, hold a snapshot over many commits, or change
-//! the rows that their own scan is about to reach.
+//! Transactions that watch the engine from inside a scenario: they lock, hold a snapshot over many
+//! commits, or change the rows that their own scan is about to reach.
 
 use super::history::{Key, key_of, stamp_of};
 use super::old_snapshot::OldSnapshot;
@@ -9,7 +9,8 @@ use perdura_pmem::{sync, trace};
 use std::collections::BTreeSet;
 
 impl Worker<'_> {
-    /// Takes a snapshot to be held over the next transactions; the next time looks at it again, and often lets it go.
+    /// Takes a snapshot to be held over the next transactions; the next time looks at it again, and
+    /// often lets it go.
     pub(super) fn watch(&mut self) {
         match &mut self.old {
             None => self.old = Some(OldSnapshot::take(&self.engine, &self.table)),
@@ -22,7 +23,8 @@ impl Worker<'_> {
         }
     }
 
-    /// A transaction that locks rows, some of them from a commit that has not returned yet, and writes nothing.
+    /// A transaction that locks rows, some of them from a commit that has not returned yet, and
+    /// writes nothing.
     pub(super) fn lock_some(&mut self) {
         let _label = trace::span("locks");
         self.txn.start_statement();
@@ -66,8 +68,8 @@ impl Worker<'_> {
         found.map(|row| unsafe { row.bytes() }.to_vec())
     }
 
-    /// Scans, and changes, deletes or inserts a row at many steps of the scan. The scan must see the rows as they were
-    /// when it began, each once. Returns whether the transaction can go on.
+    /// Scans, and changes, deletes or inserts a row at many steps of the scan. The scan must see
+    /// the rows as they were when it began, each once. Returns whether the transaction can go on.
     pub(super) fn change_while_scanning(&mut self) -> bool {
         if self.random.one_in(2) {
             self.insert_some(1, 70);

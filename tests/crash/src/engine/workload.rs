@@ -1,7 +1,9 @@
-//! What the threads of a scenario do: seeded transactions of every kind, each recorded for the oracle before it commits.
+//! What the threads of a scenario do: seeded transactions of every kind, each recorded for the
+//! oracle before it commits.
 //!
-//! All threads change and delete each other's rows, so they wait for locks and meet conflicts. They also read deleted rows by their
-//! RIDs, since nobody may find another row under an old RID. Labels (spans) tell the explorer which hazards a crash point belongs to.
+//! All threads change and delete each other's rows, so they wait for locks and meet conflicts. They
+//! also read deleted rows by their RIDs, since nobody may find another row under an old RID. Labels
+//! (spans) tell the explorer which hazards a crash point belongs to.
 
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::keys;
@@ -72,20 +74,21 @@ pub fn prelude(engine: &Engine, ledger: &Ledger, keyed: bool) {
     ledger.settle(rids, []);
 }
 
-/// Whether concurrent transactions may cause this error. The transaction that meets it is rolled back.
+/// Whether concurrent transactions may cause this error. The transaction that meets it is rolled
+/// back.
 pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Deadlock | ErrorKind::LockWaitTimeout | ErrorKind::RecordChanged)
 }
 
-/// Whether a key may be refused with this error: a conflict, or the row has had the key so often that its leaf is full of it, as long
-/// as snapshots hold what came and went.
+/// Whether a key may be refused with this error: a conflict, or the row has had the key so often
+/// that its leaf is full of it, as long as snapshots hold what came and went.
 pub(super) fn is_refusal(error: &Error) -> bool {
     is_conflict(error) || error.kind() == ErrorKind::TableFull
 }
 
 impl Drop for Worker<'_> {
-    /// A run that is given up must end: a session that has ordered its commit waits for those before it, even as it is dropped,
-    /// and their threads may be gone.
+    /// A run that is given up must end: a session that has ordered its commit waits for those
+    /// before it, even as it is dropped, and their threads may be gone.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.engine.fail_stop("the run is given up");
@@ -190,7 +193,8 @@ impl<'a> Worker<'a> {
         trace::mark(Step::Begin.mark(number));
         match self.txn.commit() {
             Ok(csn) => self.settle(number, csn),
-            // The engine has rolled it back: large transactions of other threads hold the whole log.
+            // The engine has rolled it back: large transactions of other threads hold the whole
+            // log.
             Err(error) if error.kind() == ErrorKind::LogFull => self.refused(number),
             Err(error) => panic!("a commit: {error}"),
         }
@@ -269,7 +273,8 @@ impl<'a> Worker<'a> {
         row
     }
 
-    /// Inserts a row, unless its key is taken. Returns whether the device had room for it and the transaction can go on.
+    /// Inserts a row, unless its key is taken. Returns whether the device had room for it and the
+    /// transaction can go on.
     fn insert_one(&mut self, bytes: u64) -> bool {
         if self.refused {
             return false;
@@ -307,7 +312,8 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// A row as the current transaction sees it: one it inserted itself, one of this thread's or one of any thread's.
+    /// A row as the current transaction sees it: one it inserted itself, one of this thread's or
+    /// one of any thread's.
     pub(super) fn any_row(&mut self) -> Option<(Key, Rid)> {
         let (new, pick) = (self.writes.inserted.len() as u64, self.random.next_u64());
         let found = if new > 0 && self.random.one_in(2) {
@@ -360,8 +366,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads a row in order to compute its successor, under a shared lock, which the change then upgrades. Returns the row's stamp, or 0
-    /// if the row is missing or this writer does not look; `None` if the transaction cannot go on.
+    /// Reads a row in order to compute its successor, under a shared lock, which the change then
+    /// upgrades. Returns the row's stamp, or 0 if the row is missing or this writer does not look;
+    /// `None` if the transaction cannot go on.
     fn look_at(&mut self, key: Key, rid: Rid) -> Option<u64> {
         if self.random.one_in(2) || self.writes.rows.contains_key(&key) {
             return Some(0);
@@ -520,9 +527,11 @@ impl<'a> Worker<'a> {
         self.purged |= self.engine.compact() > 0;
     }
 
-    /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again, perhaps by this transaction.
+    /// Reads deleted rows by their RIDs, which must lead nowhere even if the RIDs are in use again,
+    /// perhaps by this transaction.
     fn look_for_gone(&mut self) {
-        // The snapshot is taken after these. To know them takes no draw and no step of the scheduler.
+        // The snapshot is taken after these. To know them takes no draw and no step of the
+        // scheduler.
         let before = self.ledger.deletions();
         self.txn.start_statement();
         if self.random.one_in(3) {
@@ -535,7 +544,8 @@ impl<'a> Worker<'a> {
         self.give_up();
     }
 
-    /// Reads a deleted row and tries to change it; the snapshot may see it unless it was `gone_before`.
+    /// Reads a deleted row and tries to change it; the snapshot may see it unless it was
+    /// `gone_before`.
     fn look_at_gone(&mut self, key: Key, rid: Rid, gone_before: bool) {
         let found = self.txn.read(&self.table, rid, ReadView::Snapshot);
         let found = found.unwrap_or_else(|error| panic!("reading a deleted row: {error}"));
@@ -577,7 +587,8 @@ impl Worker<'_> {
         trace::ack(Step::Undone.mark(number));
     }
 
-    /// Orders a prepared transaction, as the leader of a group does, and makes it visible or leaves that to its own thread.
+    /// Orders a prepared transaction, as the leader of a group does, and makes it visible or leaves
+    /// that to its own thread.
     fn commit_ordered(&mut self) {
         self.txn.commit_ordered();
         if self.random.one_in(2) {
@@ -585,8 +596,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Orders a commit and leaves its words unstored while the log wraps around: first past a held transaction, which is copied forward
-    /// and then rolled back, and on to the generation that holds its ending.
+    /// Orders a commit and leaves its words unstored while the log wraps around: first past a held
+    /// transaction, which is copied forward and then rolled back, and on to the generation that
+    /// holds its ending.
     fn order(&mut self) {
         self.hold(Worker::write_little);
         let mut txn = self.engine.session(Isolation::ReadCommitted);

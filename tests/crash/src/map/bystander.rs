@@ -45,8 +45,8 @@ fn hold(random: &mut Random) {
     wait(random, steps);
 }
 
-/// Checks that a held snapshot stays what the map was when it was taken, whatever is changed, forgotten and collected meanwhile, or
-/// that it ends because of the garbage it holds.
+/// Checks that a held snapshot stays what the map was when it was taken, whatever is changed,
+/// forgotten and collected meanwhile, or that it ends because of the garbage it holds.
 fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
     let garbage_max = if random.one_in(3) { random.below(8 << 10) } else { u64::MAX };
     let reached = history.reached();

@@ -1,4 +1,5 @@
-//! Runs without a crash, cheap enough for many seeds. The threads of a run check what they see, and what they leave is opened again.
+//! Runs without a crash, cheap enough for many seeds. The threads of a run check what they see, and
+//! what they leave is opened again.
 
 use super::oracle::Oracle;
 use super::scenario::SCENARIOS;

@@ -1,7 +1,7 @@
 //! The model of a map, and the comparison of a real map with it.
 //!
-//! A [`State`] is what a map holds after one call. The model forgets nothing: it keeps the versions that a map may have dropped, and
-//! the comparison skips them.
+//! A [`State`] is what a map holds after one call. The model forgets nothing: it keeps the versions
+//! that a map may have dropped, and the comparison skips them.
 
 use perdura_map::{Entry, ErrorKind, Mutation, OrderedMap, Timestamps, Ts};
 use std::collections::BTreeMap;
@@ -138,7 +138,8 @@ impl State {
         State { meta: self.meta.clone(), is_partial: true, ..State::default() }
     }
 
-    /// The timestamps at a mark of what is forgotten that holds or views may have let through later.
+    /// The timestamps at a mark of what is forgotten that holds or views may have let through
+    /// later.
     fn stamps_at_mark(&self, forgotten: Ts) -> Stamps {
         match (self.held..=self.asked).contains(&forgotten) {
             true => Stamps { forgotten, ..self.stamps },
@@ -187,7 +188,8 @@ impl State {
         &self.changes[self.changes.partition_point(|change| change.ts <= mark)..]
     }
 
-    /// Whether no read at `forgotten` or later and no look at the mutations can tell another model from this one.
+    /// Whether no read at `forgotten` or later and no look at the mutations can tell another model
+    /// from this one.
     pub fn is_same(&self, other: &State) -> bool {
         let stamps = self.stamps_at_mark(other.stamps.forgotten);
         let Stamps { last, forgotten, .. } = stamps;
@@ -201,7 +203,8 @@ impl State {
             && (forgotten..=last).all(|at| self.view(at).eq(other.view(at)))
     }
 
-    /// Compares a map with the model: its timestamps, its mutations, and its content at `views` timestamps.
+    /// Compares a map with the model: its timestamps, its mutations, and its content at `views`
+    /// timestamps.
     pub fn compare(&self, map: &dyn OrderedMap, views: u64) -> Result<(), Difference> {
         let found = Stamps::from(map.timestamps());
         if found != self.stamps_at_mark(found.forgotten) || map.meta() != self.meta {
@@ -234,7 +237,8 @@ impl State {
         (forgotten..last).step_by(step as usize).try_for_each(|at| self.compare_view(map, at))
     }
 
-    /// Compares changes of one timestamp in the order of their keys, since a snapshot does not keep their order.
+    /// Compares changes of one timestamp in the order of their keys, since a snapshot does not keep
+    /// their order.
     fn compare_mutations(&self, map: &dyn OrderedMap, mark: Ts) -> Result<(), String> {
         let (mut found, mut tags): (Vec<Change>, Vec<(Ts, Bytes)>) = (Vec::new(), Vec::new());
         let read = map.mutations(0, &mut |mutation: Mutation<'_>| {

@@ -1,8 +1,10 @@
-//! What a map must hold after a crash: one of the states from the newest durable one to the newest begun one.
+//! What a map must hold after a crash: one of the states from the newest durable one to the newest
+//! begun one.
 //!
-//! The writer records the state that each call leads to and marks in the trace where the call begins. Whoever knows that a
-//! confirmation covers a state marks that too. Whose call came first among several writers is known only after the run: their
-//! marks number the calls, and [`Past`] says which state each led to.
+//! The writer records the state that each call leads to and marks in the trace where the call
+//! begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
+//! among several writers is known only after the run: their marks number the calls, and [`Past`]
+//! says which state each led to.
 
 use super::model::{Difference, Stamps, State};
 use crate::subject;
@@ -45,8 +47,8 @@ pub fn note_begun(number: usize) {
     trace::mark(Step::Begun(number).mark());
 }
 
-/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each change has its own timestamp and
-/// none is rolled back.
+/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each
+/// change has its own timestamp and none is rolled back.
 pub fn note_observed(confirmed: Ts) {
     trace::mark(Step::Observed(confirmed).mark());
 }
@@ -56,7 +58,8 @@ pub fn note_observed(confirmed: Ts) {
 pub struct Past {
     /// The states in order. State 0, before the map exists, has no content.
     pub states: Vec<State>,
-    /// The state that each call of several writers led to; `None` if calls and states have the same numbers.
+    /// The state that each call of several writers led to; `None` if calls and states have the same
+    /// numbers.
     pub places: Option<Vec<usize>>,
 }
 
@@ -87,7 +90,8 @@ impl History {
         history
     }
 
-    /// Records the state that a call will lead to, if it is known, and marks the start of the call. Returns the state's number.
+    /// Records the state that a call will lead to, if it is known, and marks the start of the call.
+    /// Returns the state's number.
     pub fn begin(&self, state: State) -> usize {
         let number = {
             let mut states = self.states.lock();
@@ -139,7 +143,8 @@ impl History {
         trace::ack(Step::Durable(number).mark());
     }
 
-    /// Acknowledges a state that must be durable since its batch is full. This thread may have begun the next batch.
+    /// Acknowledges a state that must be durable since its batch is full. This thread may have
+    /// begun the next batch.
     pub fn note_durable(&self, number: usize) {
         self.durable.fetch_max(number, Ordering::Relaxed);
         trace::mark(Step::Durable(number).mark());
@@ -189,7 +194,8 @@ impl Oracle {
         self.durable == 0
     }
 
-    /// The number of the state that `compare` accepts. If it accepts none, how the most similar one differs.
+    /// The number of the state that `compare` accepts. If it accepts none, how the most similar one
+    /// differs.
     pub fn find(&self, history: &[State], compare: impl Fn(&State) -> Result<(), Difference>) -> Result<usize, String> {
         let (mut similar, mut difference) = (0, Difference::Stamps("no map was made yet".into()));
         for number in (self.durable.max(1)..=self.begun).rev() {

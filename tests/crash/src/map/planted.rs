@@ -6,8 +6,8 @@ const fn error(number: u32, rule: &'static str, error: &'static str, shown_by: &
     Planted { number, rule, error, shown_by }
 }
 
-/// All planted errors by number, from 100 on. A rule that is not one of the invariants is named by its page and heading, or by
-/// the source file that states it.
+/// All planted errors by number, from 100 on. A rule that is not one of the invariants is named by
+/// its page and heading, or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     error(100, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
     error(101, "(I2)", "the root record in force is overwritten", "list mixed"),

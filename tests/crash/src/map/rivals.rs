@@ -1,8 +1,9 @@
 //! Several writers of one map, which change and delete each other's keys at the same time.
 //!
-//! Each change has a timestamp of its own, and none is rolled back. So the timestamps are the order of the changes, and the states
-//! are known when the run is over: the changes up to each timestamp make one. What readers and snapshots saw is compared then too.
-//! Whatever the map has called confirmed must survive.
+//! Each change has a timestamp of its own, and none is rolled back. So the timestamps are the order
+//! of the changes, and the states are known when the run is over: the changes up to each timestamp
+//! make one. What readers and snapshots saw is compared then too. Whatever the map has called
+//! confirmed must survive.
 
 use super::bystander::{self, wait};
 use super::model::{Bytes, Entries, State};

@@ -55,7 +55,8 @@ impl Scenario {
         scheduler.run(bodies);
     }
 
-    /// Checks that a map reopened without a last confirmation is in one of its possible states, and fixes that state.
+    /// Checks that a map reopened without a last confirmation is in one of its possible states, and
+    /// fixes that state.
     fn note_opened(&self, map: &dyn OrderedMap, history: &History) {
         let found = history.oracle().find(&history.states(), |state| state.compare(map, 2));
         let state = history.state(found.expect("an opened map is in a state it was in"));

@@ -1,4 +1,5 @@
-//! Reads the stream of a snapshot into a model, by the rules of docs/format.md and without the loader's code.
+//! Reads the stream of a snapshot into a model, by the rules of docs/format.md and without the
+//! loader's code.
 
 use super::model::{Bytes, Stamps, State};
 use perdura_map::Ts;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// Pages that an emptied list still uses: its newest record, a deletion, is never unlinked.
 const LIST_PAGES_MAX: u64 = 3;
 
-/// Checks a recovered map. An error says what is wrong. `depth` chooses how much is done after the first comparison.
+/// Checks a recovered map. An error says what is wrong. `depth` chooses how much is done after the
+/// first comparison.
 pub fn check(
     medium: &Arc<dyn Medium>,
     scenario: &Scenario,
@@ -79,8 +80,8 @@ fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     state.compare(map, 2).map_err(|what| format!("after a rollback: {what}"))
 }
 
-/// Checks that a recovered map takes changes and keeps them across another restart, and that it uses no page when it is emptied,
-/// before and after a restart.
+/// Checks that a recovered map takes changes and keeps them across another restart, and that it
+/// uses no page when it is emptied, before and after a restart.
 fn use_and_reopen(
     map: Box<dyn OrderedMap>,
     medium: &Arc<dyn Medium>,
@@ -125,7 +126,8 @@ fn empty(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
         map.delete(ts, &key).map_err(failed("a deletion after recovery"))?;
         state.change(ts, &key, None);
     }
-    // A deletion is dropped one round after the versions it hides, and a page is freed one confirmation after its content.
+    // A deletion is dropped one round after the versions it hides, and a page is freed one
+    // confirmation after its content.
     (0..4).try_for_each(|_| forget_all(map, state))
 }
 

@@ -1,4 +1,5 @@
-//! What the writer of a scenario does: seeded calls of every kind. It records the resulting state before each call.
+//! What the writer of a scenario does: seeded calls of every kind. It records the resulting state
+//! before each call.
 //!
 //! After each call the map's timestamps are those of the model.
 
@@ -28,7 +29,8 @@ pub struct Writer<'a> {
     stream: Option<(Vec<Vec<u8>>, State)>,
     /// The state after the newest change, if nothing was taken back since.
     changed: Option<usize>,
-    /// A call has failed since the last change. Nobody needs what it stored; the next batch flushes it.
+    /// A call has failed since the last change. Nobody needs what it stored; the next batch flushes
+    /// it.
     leaves_dirt: bool,
 }
 
@@ -337,7 +339,8 @@ impl<'a> Writer<'a> {
         self.history.acknowledge(number);
     }
 
-    /// After all threads are done: checks that the map accounts for its space and, if `empty`, that an emptied map has all of it.
+    /// After all threads are done: checks that the map accounts for its space and, if `empty`, that
+    /// an emptied map has all of it.
     pub fn finish(&mut self, empty: bool) {
         self.confirm();
         self.map.check().expect("a map that nobody changes is whole");
@@ -350,7 +353,8 @@ impl<'a> Writer<'a> {
             let ts = self.ts();
             assert!(self.delete(ts, &key), "no room to delete");
         }
-        // A deletion is dropped one round after the versions it hides, and a page is freed one confirmation after its content.
+        // A deletion is dropped one round after the versions it hides, and a page is freed one
+        // confirmation after its content.
         (0..4).for_each(|_| self.forget_all());
         verdict::check_emptied(self.map, self.scenario).expect("nothing is lost");
     }

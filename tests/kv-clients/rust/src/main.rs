@@ -1,4 +1,5 @@
-//! redis-rs, unchanged, on a cluster of perdura-kv: a plain client of the leader, and a client in cluster mode.
+//! redis-rs, unchanged, on a cluster of perdura-kv: a plain client of the leader, and a client in
+//! cluster mode.
 //!
 //! Arguments: the leader's address, then those of all replicas.
 

@@ -29,7 +29,8 @@ pub fn generate(bench: &str, scale: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Makes the tables of `schema` in the engine of `system`, fills them from `directory` and analyzes them.
+/// Makes the tables of `schema` in the engine of `system`, fills them from `directory` and analyzes
+/// them.
 pub fn load(connection: &mut Conn, system: System, schema: &str, directory: &Path) -> Result<()> {
     client::execute(connection, &[format!("SET default_storage_engine = {}", system.engine())])?;
     let statements: Vec<&str> = schema.split(';').map(str::trim).filter(|statement| !statement.is_empty()).collect();

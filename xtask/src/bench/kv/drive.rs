@@ -143,7 +143,8 @@ pub fn run(port: u16, case: &Case, keys: u64, length: Duration, dialect: Dialect
     })
 }
 
-/// Has each client, in a thread of its own, ask again and again for some time. `ask` says how long it has waited, for so many operations.
+/// Has each client, in a thread of its own, ask again and again for some time. `ask` says how long
+/// it has waited, for so many operations.
 pub fn all<C: Send>(
     clients: Vec<C>,
     length: Duration,

@@ -1,7 +1,9 @@
-//! The floor: bytes that go the way of a request and its reply, through processes that do nothing with them.
+//! The floor: bytes that go the way of a request and its reply, through processes that do nothing
+//! with them.
 //!
-//! The processes are as three servers: one for the leader, with all clients, one for each of two followers, each with one thread that looks for events for a
-//! while before it sleeps. The first follower that answers is enough, as for a quorum.
+//! The processes are as three servers: one for the leader, with all clients, one for each of two
+//! followers, each with one thread that looks for events for a while before it sleeps. The first
+//! follower that answers is enough, as for a quorum.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

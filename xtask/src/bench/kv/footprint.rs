@@ -22,7 +22,8 @@ pub fn metric(replica: &Replica, name: &str) -> Result<u64> {
     found.with_context(|| format!("/metrics has no {name}"))
 }
 
-/// Bytes that all replicas have written to their media: as they count them, or for `wal_disk` as the disk does.
+/// Bytes that all replicas have written to their media: as they count them, or for `wal_disk` as
+/// the disk does.
 fn written(store: &str, cluster: &Cluster) -> Result<u64> {
     const WRITTEN: &str = "perdura_kv_medium_written_bytes_total";
     match store {
@@ -31,7 +32,8 @@ fn written(store: &str, cluster: &Cluster) -> Result<u64> {
     }
 }
 
-/// Bytes written to the media of all replicas for a SET of 20 clients, and of one. Those of the state that wal writes out are among them.
+/// Bytes written to the media of all replicas for a SET of 20 clients, and of one. Those of the
+/// state that wal writes out are among them.
 pub fn bytes(
     store: &str,
     cluster: &Cluster,
@@ -51,7 +53,8 @@ pub fn bytes(
     Ok(())
 }
 
-/// Memory and room on the medium for a key, as they grow with `more` keys, of a replica alone with a small ring of last entries.
+/// Memory and room on the medium for a key, as they grow with `more` keys, of a replica alone with
+/// a small ring of last entries.
 pub fn memory(store: &str, keys: u64, more: u64, report: &mut Report) -> Result<()> {
     const USED: &str = "perdura_kv_medium_used_bytes";
     let plan = Plan { store: store.into(), size: "512M".into(), more: "store.ring_size = '1M'".into() };

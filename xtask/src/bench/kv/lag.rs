@@ -43,8 +43,9 @@ fn index(client: &mut Client, name: &str) -> Result<Option<u64>> {
     found.map(Some).ok_or_else(|| anyhow::anyhow!("INFO raft has no {name}"))
 }
 
-/// Stops a follower, writes, and lets it go on (`catchup_ms`: until it has applied all), or kills it and starts it again (`restart_catchup_ms`: from the start
-/// of its process on): `ways` says whether it is killed.
+/// Stops a follower, writes, and lets it go on (`catchup_ms`: until it has applied all), or kills
+/// it and starts it again (`restart_catchup_ms`: from the start of its process on): `ways` says
+/// whether it is killed.
 pub fn catch_up(store: &str, cluster: &mut Cluster, rounds: u64, ways: &[bool], report: &mut Report) -> Result<()> {
     for (bytes, name) in SIZES {
         for number in 0..rounds {

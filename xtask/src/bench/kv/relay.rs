@@ -1,7 +1,8 @@
-//! A wire that takes its time: bytes go on a fixed time after they have come, in each direction, however many are under way.
+//! A wire that takes its time: bytes go on a fixed time after they have come, in each direction,
+//! however many are under way.
 //!
-//! It stands in for the kernel's `netem`, which not every kernel has. It costs a copy and two wakes a message besides the delay, so the
-//! floor goes through one too.
+//! It stands in for the kernel's `netem`, which not every kernel has. It costs a copy and two wakes
+//! a message besides the delay, so the floor goes through one too.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! Replicas that are killed: how long one takes to start, and how long clients wait for another leader.
+//! Replicas that are killed: how long one takes to start, and how long clients wait for another
+//! leader.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use crate::kv::resp::{Client, Reply};
 /// How long a client waits before it asks again.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Kills a follower and starts it again, `count` times. What is measured begins with the start of the process, and ends with the reply to a PING,
-/// which is not answered before the store is open.
+/// Kills a follower and starts it again, `count` times. What is measured begins with the start of
+/// the process, and ends with the reply to a PING, which is not answered before the store is open.
 pub fn starts(store: &str, cluster: &mut Cluster, count: u64, report: &mut Report) -> Result<()> {
     let place = (cluster.leader()? + 1) % cluster.replicas.len();
     let replica = &mut cluster.replicas[place];
@@ -27,8 +28,8 @@ pub fn starts(store: &str, cluster: &mut Cluster, count: u64, report: &mut Repor
     Ok(())
 }
 
-/// Kills the leader, `count` times. What is measured begins with the kill, and ends with the first write that another acknowledges. Each time the
-/// last write before the kill must be there.
+/// Kills the leader, `count` times. What is measured begins with the kill, and ends with the first
+/// write that another acknowledges. Each time the last write before the kill must be there.
 pub fn failovers(store: &str, cluster: &mut Cluster, count: u64, report: &mut Report) -> Result<()> {
     for number in 0..count {
         let leader = cluster.leader()?;

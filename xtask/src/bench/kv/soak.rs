@@ -1,8 +1,10 @@
-//! Soak: keys are overwritten for half an hour, at a steady rate that leaves all clusters time. Memory and room on the medium of a leader and of a follower must stay as they are.
+//! Soak: keys are overwritten for half an hour, at a steady rate that leaves all clusters time.
+//! Memory and room on the medium of a leader and of a follower must stay as they are.
 //!
-//! What is in use of a medium, and somewhat memory, goes up and down as logs fill and garbage is collected. So a sample is the mean of ten looks. The
-//! begin is the median of the first samples after a warm-up, in which the ring of last entries, here a small one, becomes full; the end is that
-//! of the last third.
+//! What is in use of a medium, and somewhat memory, goes up and down as logs fill and garbage is
+//! collected. So a sample is the mean of ten looks. The begin is the median of the first samples
+//! after a warm-up, in which the ring of last entries, here a small one, becomes full; the end is
+//! that of the last third.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +22,8 @@ use crate::process;
 
 const CLIENTS: usize = 4;
 const PIPELINE: usize = 16;
-/// Size of a map. What DRAM holds for a page becomes resident when the page is first used, so all pages must be within the warm-up.
+/// Size of a map. What DRAM holds for a page becomes resident when the page is first used, so all
+/// pages must be within the warm-up.
 const SIZE: &str = "64M";
 /// From one pipeline of a client to the next.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -192,7 +195,8 @@ fn ends(samples: &[f64]) -> Option<(f64, f64)> {
     (samples.len() >= FIRST && last > 0).then(|| (median(&samples[..FIRST]), median(&samples[samples.len() - last..])))
 }
 
-/// Adds begin and end of all samples. A quick run is not judged: memory still grows at its begin, for there was no time to warm up.
+/// Adds begin and end of all samples. A quick run is not judged: memory still grows at its begin,
+/// for there was no time to warm up.
 fn judge(report: &mut Report, is_judged: bool) {
     for store in STORES {
         for role in ROLES {
@@ -212,7 +216,8 @@ fn judge(report: &mut Report, is_judged: bool) {
 mod tests {
     use super::ends;
 
-    /// Samples between the begin and the last third may be anything: the medium of a log goes up and down.
+    /// Samples between the begin and the last third may be anything: the medium of a log goes up
+    /// and down.
     #[test]
     fn growth_is_from_the_begin_to_the_last_third() {
         let samples = [1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 9.0, 9.0, 2.0, 2.0, 2.0, 7.0];

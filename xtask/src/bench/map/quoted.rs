@@ -1,4 +1,5 @@
-//! Published figures quoted beside the measured ones: of the thesis that the maps follow, and of pmemkv, which is no peer of the run.
+//! Published figures quoted beside the measured ones: of the thesis that the maps follow, and of
+//! pmemkv, which is no peer of the run.
 
 use super::Report;
 

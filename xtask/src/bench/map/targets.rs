@@ -16,7 +16,8 @@ const AMPLIFICATION_MOST: f64 = 1.5;
 const READY_MS_MOST: [(&str, f64); 2] = [("list", 200.0), ("btree", 5.0)];
 const TAIL_RATIO_MOST: f64 = 1.5;
 const SPACE_RATIO_MOST: f64 = 2.0;
-/// Upper bound of the DRAM for a key with a long value, divided by that with a short one: equal up to rounding.
+/// Upper bound of the DRAM for a key with a long value, divided by that with a short one: equal up
+/// to rounding.
 const DRAM_RATIO_MOST: f64 = 1.05;
 const NS: &str = "ns_per_op";
 
@@ -91,8 +92,9 @@ fn judge_dram(report: &mut Report) {
     report.at_most("list: DRAM a key, 1 KiB values / 10 B values", ratio, DRAM_RATIO_MOST);
 }
 
-/// Growth of the cost from ten thousand keys to ten million, divided by the growth of a map in DRAM. That map, too, takes
-/// logarithmically many steps, and its large case misses the caches in which the small one fits.
+/// Growth of the cost from ten thousand keys to ten million, divided by the growth of a map in
+/// DRAM. That map, too, takes logarithmically many steps, and its large case misses the caches in
+/// which the small one fits.
 fn judge_growth(report: &mut Report) {
     let (least, most) = (1e4_f64, 1e7_f64);
     let logarithm = most.ln() / least.ln();

@@ -1,4 +1,5 @@
-//! DRAM that a mass update takes: the growth of the server's private memory (RssAnon), without mapped files.
+//! DRAM that a mass update takes: the growth of the server's private memory (RssAnon), without
+//! mapped files.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ const VARIABLE: &str = "perdura_transaction_memory";
 const LIMIT_BYTES: u64 = 4 << 20;
 /// Longest time that purge may take.
 const PURGE: Duration = Duration::from_secs(100);
-/// Time for the server to give back what purge has freed: the background thread trims the heap after the round that ends it.
+/// Time for the server to give back what purge has freed: the background thread trims the heap
+/// after the round that ends it.
 const TRIM: Duration = Duration::from_secs(1);
 
 /// Each run has a server of its own, so that it inherits no memory.

@@ -1,4 +1,5 @@
-//! The times of statements that change every row of a table, or half of them, each in a transaction of its own.
+//! The times of statements that change every row of a table, or half of them, each in a transaction
+//! of its own.
 
 use std::time::Duration;
 
@@ -47,8 +48,8 @@ fn fill(connection: &mut Conn, system: System) -> Result<()> {
     client::execute(connection, &["DROP TABLE IF EXISTS mass", &create, "INSERT INTO mass SELECT * FROM source"])
 }
 
-/// The cases update, update2 and delete, and purge: the times until all is purged after update2, and after delete. Each of the two is
-/// waited for up to `limit`.
+/// The cases update, update2 and delete, and purge: the times until all is purged after update2,
+/// and after delete. Each of the two is waited for up to `limit`.
 fn changes(conn: &mut Conn, system: System, rows: u64, limit: Duration, report: &mut Report) -> Result<()> {
     let (mut statements_s, mut purge_s, mut left) = (0.0, 0.0, 0);
     for cases in [[("update", UPDATE), ("update2", UPDATE)].as_slice(), &[("delete", DELETE)]] {

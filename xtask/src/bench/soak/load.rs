@@ -1,4 +1,5 @@
-//! The load: sessions that insert, update and delete rows of their own, each statement a transaction.
+//! The load: sessions that insert, update and delete rows of their own, each statement a
+//! transaction.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,9 +18,9 @@ const TURNS: u64 = 200;
 /// Statements of a turn.
 const STATEMENTS: u64 = 4;
 
-/// `turns` times: a row is inserted behind the last, two are updated, one of them in the secondary key, and one is deleted. Which ones,
-/// a random number says: the first row from there on. So the table keeps its size, its old rows thin out, and leaves are joined
-/// while others are split.
+/// `turns` times: a row is inserted behind the last, two are updated, one of them in the secondary
+/// key, and one is deleted. Which ones, a random number says: the first row from there on. So the
+/// table keeps its size, its old rows thin out, and leaves are joined while others are split.
 const PROCEDURE: &str = "CREATE PROCEDURE soak_turns(IN low BIGINT, IN high BIGINT, IN turns BIGINT)
 BEGIN
   DECLARE i, row BIGINT DEFAULT 0;

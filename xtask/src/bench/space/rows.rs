@@ -1,4 +1,5 @@
-//! Tables of many rows of one length: as they were loaded, and after an update of each row in random order.
+//! Tables of many rows of one length: as they were loaded, and after an update of each row in
+//! random order.
 
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ const ROW_BYTES: [u32; 2] = [23, 200];
 const BESIDE_TEXT: u32 = 8 + 1;
 /// Rows that one statement inserts.
 const BATCH: u64 = 1_000_000;
-/// Transactions that update all rows, each those that a hash picks, scattered over the whole table. Until one of them is
-/// over its rows take room twice, and the table keeps that room: a twentieth of the rows' own.
+/// Transactions that update all rows, each those that a hash picks, scattered over the whole table.
+/// Until one of them is over its rows take room twice, and the table keeps that room: a twentieth
+/// of the rows' own.
 pub const UPDATES: u64 = 20;
 /// Longest time that purge may take.
 pub const PURGE: Duration = Duration::from_secs(600);

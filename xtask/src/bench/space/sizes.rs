@@ -39,7 +39,8 @@ impl Sizes {
     }
 }
 
-/// The sizes as the server tells them, on fresh statistics. `row` is the bytes of a row's columns, as SQL.
+/// The sizes as the server tells them, on fresh statistics. `row` is the bytes of a row's columns,
+/// as SQL.
 pub fn sizes(connection: &mut Conn, system: System, row: &str) -> Result<Sizes> {
     client::execute(connection, &["ANALYZE TABLE space"])?;
     let payload: f64 = client::value(connection, &format!("SELECT CAST(SUM({row}) AS DOUBLE) FROM space"))?;

@@ -1,5 +1,5 @@
-//! The table of sysbench, with a primary and a secondary key: as it was loaded, and after an update of each row in random order, which
-//! moves the row in the secondary key.
+//! The table of sysbench, with a primary and a secondary key: as it was loaded, and after an update
+//! of each row in random order, which moves the row in the secondary key.
 
 use anyhow::{Result, ensure};
 use mysql::Conn;
@@ -12,13 +12,15 @@ use super::rows::{PURGE, UPDATES};
 use super::sizes::{METRIC, sizes};
 use crate::client;
 
-/// The cases and their character sets: one byte a character, and the server's default, in which a CHAR has room for four.
+/// The cases and their character sets: one byte a character, and the server's default, in which a
+/// CHAR has room for four.
 const CASES: [(&str, &str); 2] = [("sysbench", "latin1"), ("sysbench/utf8mb4", "utf8mb4")];
 /// Its columns.
 const COLUMNS: &str = "id INT NOT NULL AUTO_INCREMENT, k INT NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '', \
                        pad CHAR(60) NOT NULL DEFAULT '', PRIMARY KEY (id), KEY k_1 (k)";
-/// Rows that one statement inserts, as sysbench does. A leaf that is split leaves a place that is used again only after the transaction
-/// is over: one that loads the whole table would keep as many places free as it uses.
+/// Rows that one statement inserts, as sysbench does. A leaf that is split leaves a place that is
+/// used again only after the transaction is over: one that loads the whole table would keep as many
+/// places free as it uses.
 const BATCH: u64 = 10_000;
 const COLUMNS_BYTES: &str = "4 + 4 + LENGTH(c) + LENGTH(pad)";
 

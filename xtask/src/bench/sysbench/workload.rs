@@ -47,7 +47,8 @@ pub struct Case {
     pub threads: u32,
 }
 
-/// Cases in the order in which they run. A quick run has the most telling ones first and leaves out those that time does not allow.
+/// Cases in the order in which they run. A quick run has the most telling ones first and leaves out
+/// those that time does not allow.
 pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
     let of = |name: &str, threads| {
         let script = *SCRIPTS.iter().find(|script| script.name == name).expect("a script of the list");

@@ -127,7 +127,8 @@ pub struct Books {
     pub payments: u64,
 }
 
-/// Fails if a condition is violated, or if the tables have other orders or payments than were acknowledged.
+/// Fails if a condition is violated, or if the tables have other orders or payments than were
+/// acknowledged.
 pub fn check(session: &mut Session, warehouses: u32, books: Books, quick: bool) -> Result<()> {
     for condition in CONDITIONS.iter().filter(|condition| condition.cheap || !quick) {
         let violations: Vec<Row> = session.rows(&format!("{} LIMIT 100", condition.violations), ())?;

@@ -1,4 +1,5 @@
-//! How Payment and Order-Status choose a customer: 60 of 100 by last name, the others by number (clauses 2.5.1.2 and 2.6.1.2).
+//! How Payment and Order-Status choose a customer: 60 of 100 by last name, the others by number
+//! (clauses 2.5.1.2 and 2.6.1.2).
 
 use anyhow::{Result, ensure};
 
@@ -27,7 +28,8 @@ impl Customer {
         }
     }
 
-    /// The customer's number: of those with a name, the one in the middle by first name (clause 2.5.2.2).
+    /// The customer's number: of those with a name, the one in the middle by first name (clause
+    /// 2.5.2.2).
     pub fn number(&self, session: &mut Session, warehouse: u32, district: u32) -> Result<u32> {
         let last = match self {
             Self::Number(number) => return Ok(*number),

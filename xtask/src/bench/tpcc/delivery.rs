@@ -1,5 +1,5 @@
-//! Delivery (clause 2.7): the oldest new order of each district of a warehouse is delivered, all in one transaction. It runs at once,
-//! not queued, as most drivers have it.
+//! Delivery (clause 2.7): the oldest new order of each district of a warehouse is delivered, all in
+//! one transaction. It runs at once, not queued, as most drivers have it.
 
 use anyhow::{Result, ensure};
 

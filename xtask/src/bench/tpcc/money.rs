@@ -1,4 +1,5 @@
-//! Amounts of money as whole cents, as DECIMAL columns have them: sums are exact, so the consistency conditions can be.
+//! Amounts of money as whole cents, as DECIMAL columns have them: sums are exact, so the
+//! consistency conditions can be.
 
 use anyhow::{Context, Result};
 

@@ -1,4 +1,5 @@
-//! New-Order (clause 2.4): a customer orders 5 to 15 items. One in a hundred names an item that does not exist, and is rolled back.
+//! New-Order (clause 2.4): a customer orders 5 to 15 items. One in a hundred names an item that
+//! does not exist, and is rolled back.
 
 use anyhow::Result;
 
@@ -22,7 +23,8 @@ pub struct NewOrder {
     warehouse: u32,
     district: u32,
     customer: u32,
-    /// By warehouse and item, so that two orders never wait for each other's stock in a circle. Only the last item may not exist.
+    /// By warehouse and item, so that two orders never wait for each other's stock in a circle.
+    /// Only the last item may not exist.
     lines: Vec<Line>,
 }
 

@@ -1,13 +1,16 @@
-//! The five transactions as stored procedures of the server, one call each, as kits such as HammerDB run them. They do what the
-//! statements of the transactions' own files do, in the same order and with the same locks, on the same input.
+//! The five transactions as stored procedures of the server, one call each, as kits such as
+//! HammerDB run them. They do what the statements of the transactions' own files do, in the same
+//! order and with the same locks, on the same input.
 //!
-//! One call takes the place of some fifty messages, which cost the server and its client the same with every engine.
+//! One call takes the place of some fifty messages, which cost the server and its client the same
+//! with every engine.
 
 use anyhow::Result;
 
 use super::session::Session;
 
-/// Digits of an item, of the warehouse that supplies it, and of its quantity, as New-Order takes its lines: one text.
+/// Digits of an item, of the warehouse that supplies it, and of its quantity, as New-Order takes
+/// its lines: one text.
 pub const LINE_DIGITS: [usize; 3] = [6, 5, 2];
 
 /// Makes the procedures in the session's database.

@@ -5,7 +5,8 @@ use rand::{Rng, SeedableRng};
 
 use super::schema::{CUSTOMERS, DISTRICTS, ITEMS};
 
-/// The constants C of NURand. That of last names differs between load and run, by 66 (clause 2.1.6.1).
+/// The constants C of NURand. That of last names differs between load and run, by 66 (clause
+/// 2.1.6.1).
 const C_LAST_LOAD: u32 = 157;
 const C_LAST_RUN: u32 = 223;
 const C_ID: u32 = 259;
@@ -60,7 +61,8 @@ impl Random {
         last_name(self.uneven(255, C_LAST_RUN, 0, 999))
     }
 
-    /// The last name of a customer that is loaded: the first thousand of a district have all names, one each.
+    /// The last name of a customer that is loaded: the first thousand of a district have all names,
+    /// one each.
     pub fn last_name_of(&mut self, customer: u32) -> String {
         last_name(if customer <= 1000 { customer - 1 } else { self.uneven(255, C_LAST_LOAD, 0, 999) })
     }

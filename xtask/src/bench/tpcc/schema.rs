@@ -1,7 +1,7 @@
 //! The nine tables of TPC-C (specification 5.11, clause 1.3), and how many rows each begins with.
 //!
-//! Every table has its primary key but `history`, which has none; customers are also found by last name, orders also by customer.
-//! Foreign keys are left out: the engine refuses them.
+//! Every table has its primary key but `history`, which has none; customers are also found by last
+//! name, orders also by customer. Foreign keys are left out: the engine refuses them.
 
 use anyhow::Result;
 

@@ -9,7 +9,8 @@ use crate::server::Server;
 
 /// Statements that a session keeps prepared, more than the transactions have.
 const STATEMENTS: usize = 100;
-/// The row that a statement needed was locked by a transaction that waits for this one, or was changed since this one's snapshot.
+/// The row that a statement needed was locked by a transaction that waits for this one, or was
+/// changed since this one's snapshot.
 const ER_LOCK_DEADLOCK: u16 = 1213;
 /// A row was locked for too long.
 const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;

@@ -1,4 +1,5 @@
-//! Stock-Level (clause 2.8): how many items of the last 20 orders of a district are scarce. It only reads.
+//! Stock-Level (clause 2.8): how many items of the last 20 orders of a district are scarce. It only
+//! reads.
 
 use anyhow::Result;
 

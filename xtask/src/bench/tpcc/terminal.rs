@@ -1,4 +1,5 @@
-//! A terminal: one connection that runs one transaction after the other, in the mix of clause 5.2.3, without waiting in between.
+//! A terminal: one connection that runs one transaction after the other, in the mix of clause
+//! 5.2.3, without waiting in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -109,7 +110,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Opens the connection of terminal `number`, counted from 0. The terminals spread over warehouses and their districts.
+    /// Opens the connection of terminal `number`, counted from 0. The terminals spread over
+    /// warehouses and their districts.
     pub fn open(server: &Server, number: u32, warehouses: u32, form: Form, seed: u64) -> Result<Self> {
         let (home, district) = (number % warehouses + 1, number / warehouses % DISTRICTS + 1);
         let random = Random::new(seed.wrapping_mul(1_000).wrapping_add(u64::from(number)));

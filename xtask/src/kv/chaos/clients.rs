@@ -1,4 +1,5 @@
-//! Clients that change and read few keys, each as fast as it is answered but for a pause, at whatever replica.
+//! Clients that change and read few keys, each as fast as it is answered but for a pause, at
+//! whatever replica.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -203,7 +204,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends a request: a read to any replica, else to the one that leads as far as is known; half of all to any where they are passed on.
+    /// Sends a request: a read to any replica, else to the one that leads as far as is known; half
+    /// of all to any where they are passed on.
     fn send(&mut self, words: &[&str], is_read: bool) -> Ended {
         let is_anywhere = is_read || self.load.forwards && self.random.random();
         let at = if is_anywhere { self.random.random_range(0..self.links.len()) } else { self.leader };

@@ -70,7 +70,8 @@ pub struct Nemesis {
 }
 
 impl Nemesis {
-    /// What befalls this cluster. One of its replicas does not run: it is the place for those that join.
+    /// What befalls this cluster. One of its replicas does not run: it is the place for those that
+    /// join.
     pub fn new(cluster: Cluster, net: Net, random: StdRng) -> Self {
         Self { cluster, net, random, counts: [0; FAULTS.len()], begun: Instant::now() }
     }
@@ -180,7 +181,8 @@ impl Nemesis {
         let ids: Vec<u64> = others.filter_map(|member| member["replica"].as_u64()).collect();
         let Some(to) = ids.choose(&mut self.random) else { return Ok(()) };
         let words = ["transfer", &to.to_string(), "--to", &self.cluster.replicas[leader].peers()];
-        // The other may lag, or another may lead meanwhile: then it is refused, and nothing has happened.
+        // The other may lag, or another may lead meanwhile: then it is refused, and nothing has
+        // happened.
         if let Err(why) = self.cluster.replicas[leader].command(&words) {
             self.say(Fault::Transfer, &format!("refused: {why:#}"));
         }
@@ -193,7 +195,8 @@ impl Nemesis {
         Ok(())
     }
 
-    /// A replica joins at the idle place; then one that was there is removed, and its place is idle.
+    /// A replica joins at the idle place; then one that was there is removed, and its place is
+    /// idle.
     fn exchange(&mut self, victim: usize) -> Result<()> {
         let idle = self.cluster.replicas.iter().position(|replica| !replica.runs()).context("an idle place")?;
         self.cluster.replace(idle)?;

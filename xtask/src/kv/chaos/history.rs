@@ -62,7 +62,8 @@ pub fn write(path: &Path, history: &[Operation]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the judge, and has it judge histories made by hand: the good one must pass, each bad one must not.
+/// Builds the judge, and has it judge histories made by hand: the good one must pass, each bad one
+/// must not.
 pub fn judge() -> Result<PathBuf> {
     let (sources, place) = (paths::top().join("tests/porcupine"), paths::build().join("kv-chaos"));
     std::fs::create_dir_all(&place)?;

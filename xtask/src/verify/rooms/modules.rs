@@ -1,5 +1,5 @@
-//! The modules of one crate as its sources declare them: which file each lies in, and what each name in it stands for.
-//! Code that is compiled for tests only is left out.
+//! The modules of one crate as its sources declare them: which file each lies in, and what each
+//! name in it stands for. Code that is compiled for tests only is left out.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
-//! The order of rooms: which of a crate's modules stand on which. This is the only place that says so.
+//! The order of rooms: which of a crate's modules stand on which. This is the only place that says
+//! so.
 
-/// A crate and its storeys, top first. A storey is one or several modules of the crate's root, with all that lies in their
-/// folders; its files use each other and what lies in the storeys below. The root may use everything, and nothing uses it.
+/// A crate and its storeys, top first. A storey is one or several modules of the crate's root, with
+/// all that lies in their folders; its files use each other and what lies in the storeys below. The
+/// root may use everything, and nothing uses it.
 pub struct Order {
     pub package: &'static str,
     pub storeys: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! The hazards: the step overlooks a circle between files or a use of a room above; or it reports one where there is none, and people
-//! learn to work around it.
+//! The hazards: the step overlooks a circle between files or a use of a room above; or it reports
+//! one where there is none, and people learn to work around it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
-//! Finds which file names an item of which other file. A path counts as a use of the file that defines its item, through any number
-//! of re-exports. A path that ends at a module is no use, and neither is a method call.
+//! Finds which file names an item of which other file. A path counts as a use of the file that
+//! defines its item, through any number of re-exports. A path that ends at a module is no use, and
+//! neither is a method call.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,8 @@ impl Walk<'_> {
         }
     }
 
-    /// `use path::*` is a use if its module defines anything. Names that come through it are resolved one by one.
+    /// `use path::*` is a use if its module defines anything. Names that come through it are
+    /// resolved one by one.
     fn glob(&mut self, path: &[String], line: usize) {
         let shown = [path, &["*".to_owned()]].concat();
         for target in self.resolve(path, self.module, true, 0) {
@@ -147,7 +149,8 @@ impl Walk<'_> {
             .collect()
     }
 
-    /// The paths among a macro's tokens. Words after a dot are fields and methods, and a word alone is most often a variable.
+    /// The paths among a macro's tokens. Words after a dot are fields and methods, and a word alone
+    /// is most often a variable.
     fn tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut line) = (Vec::new(), 0);
         let (mut colons, mut is_member) = (0, false);
@@ -205,7 +208,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether this is `use name;` of another crate, which a look-up of the name would find again for ever.
+/// Whether this is `use name;` of another crate, which a look-up of the name would find again for
+/// ever.
 fn is_itself(path: &[String], name: &str) -> bool {
     path.len() == 1 && path[0] == name
 }

@@ -1,15 +1,16 @@
 //! Lists locks and waits for monitoring.
 //!
-//! A list is copied shard by shard, and given to its reader with nothing locked. It takes bounded time and DRAM: of a shard
-//! it shows a bounded number of locks, those that somebody waits for before all others. So it is of no single moment, and may
-//! be incomplete.
+//! A list is copied shard by shard, and given to its reader with nothing locked. It takes bounded
+//! time and DRAM: of a shard it shows a bounded number of locks, those that somebody waits for
+//! before all others. So it is of no single moment, and may be incomplete.
 
 use super::{Lock, LockMode, LockTable};
 use crate::pool::owner::{LockKey, Owner};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
-/// Most locks of a shard that a list shows beside those that somebody waits for: copied in some fifty microseconds.
+/// Most locks of a shard that a list shows beside those that somebody waits for: copied in some
+/// fifty microseconds.
 const SHARD_LOCKS_MAX: usize = 1024;
 
 /// A lock on a row or table, or a request for one.
@@ -41,8 +42,8 @@ impl Lock {
 }
 
 impl LockTable {
-    /// Gives `visit` the locks in the table, first those that somebody waits for, until it returns false. Returns false if
-    /// there were more than a list shows.
+    /// Gives `visit` the locks in the table, first those that somebody waits for, until it returns
+    /// false. Returns false if there were more than a list shows.
     pub(crate) fn each_lock(&self, visit: &mut dyn FnMut(Listed) -> bool) -> bool {
         let waited_for: FxHashSet<LockKey> = self.waiting.lock().values().copied().collect();
         let mut list = Vec::new();
@@ -112,8 +113,8 @@ mod tests {
         locks.lock(owner, key(row), LockMode::Shared, None, None, ()).expect("nobody is in the way");
     }
 
-    /// Hazard: beside a transaction that shares millions of rows, a list takes memory without bound, or leaves out the one
-    /// row that matters.
+    /// Hazard: beside a transaction that shares millions of rows, a list takes memory without
+    /// bound, or leaves out the one row that matters.
     #[test]
     fn a_list_is_bounded_and_begins_with_what_is_waited_for() {
         let locks = LockTable::new(|| Duration::ZERO);

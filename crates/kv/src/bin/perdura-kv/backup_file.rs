@@ -5,8 +5,9 @@
 //! | 8 | `PKVBACK1` |
 //! | then | frames: length (4), CRC32C (4), content |
 //!
-//! The first frame is the head as JSON: index, term, format and cluster. The others are the snapshot's chunks, in order; the last is empty, so
-//! that a file that was cut off is known as such.
+//! The first frame is the head as JSON: index, term, format and cluster. The others are the
+//! snapshot's chunks, in order; the last is empty, so that a file that was cut off is known as
+//! such.
 
 use std::fs::File;
 use std::fs::Permissions;
@@ -53,8 +54,9 @@ fn partial(name: &str) -> String {
     format!("{name}.partial")
 }
 
-/// A new file that its owner alone may read, whatever the umask: a backup has all values, and the hashes of passwords. What another
-/// try has left is removed: who has opened that sees nothing of this one.
+/// A new file that its owner alone may read, whatever the umask: a backup has all values, and the
+/// hashes of passwords. What another try has left is removed: who has opened that sees nothing of
+/// this one.
 fn private(name: &str) -> std::io::Result<File> {
     match std::fs::remove_file(name) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

@@ -6,7 +6,8 @@ use perdura_kv::store::{ErrorKind, ReadLevel};
 
 use super::outcome::{Failure, Outcome};
 
-/// Opens the data as `serve` does, reads all entries and all that is applied, and says what was found.
+/// Opens the data as `serve` does, reads all entries and all that is applied, and says what was
+/// found.
 pub fn check(config: &Config) -> Outcome<()> {
     let pool = pool::open(config)?;
     let store = &*pool.store;

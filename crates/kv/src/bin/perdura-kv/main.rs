@@ -1,10 +1,13 @@
 //! The `perdura-kv` command: a replica of a cluster, and what operators do to one.
 //!
-//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`making`]); `check` looks at them ([`checking`])
+//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`making`]); `check` looks
+//!   at them ([`checking`])
 //! - `recover` makes a new cluster of what one has left that has lost its quorum ([`recovering`])
-//! - `status`, `members`, `transfer` and `backup` ask a running one ([`operating`]), by the address for replicas ([`line`])
+//! - `status`, `members`, `transfer` and `backup` ask a running one ([`operating`]), by the address
+//!   for replicas ([`line`])
 //!
-//! Exit status: 0 done; 1 the data are damaged, or for `status` the replica is not ready; 2 it could not be done, or the command is wrong.
+//! Exit status: 0 done; 1 the data are damaged, or for `status` the replica is not ready; 2 it
+//! could not be done, or the command is wrong.
 
 #![forbid(unsafe_code)]
 

@@ -62,7 +62,8 @@ pub fn restore(config: &Config, file: &str) -> Outcome<()> {
     found(config, file, (index, term), || backup.chunk())
 }
 
-/// Makes the first replica of a new cluster with the chunks of a snapshot of an index and its term. `from` names it in errors.
+/// Makes the first replica of a new cluster with the chunks of a snapshot of an index and its term.
+/// `from` names it in errors.
 pub fn found(
     config: &Config,
     from: &str,

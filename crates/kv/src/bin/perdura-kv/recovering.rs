@@ -1,9 +1,10 @@
 //! A new cluster of what is left of one that has lost its quorum for good.
 //!
-//! It has an identity of its own, so that the lost members, should they come back, are refused and cannot make two clusters of one. A directory
-//! is copied first and never written to. All entries of its log count, also those that this replica does not know to be committed: what
-//! was acknowledged is among them if it ever came here. What came here only to be acknowledged elsewhere may be lost: the replica that has
-//! most of the log is the one to recover from.
+//! It has an identity of its own, so that the lost members, should they come back, are refused and
+//! cannot make two clusters of one. A directory is copied first and never written to. All entries
+//! of its log count, also those that this replica does not know to be committed: what was
+//! acknowledged is among them if it ever came here. What came here only to be acknowledged
+//! elsewhere may be lost: the replica that has most of the log is the one to recover from.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

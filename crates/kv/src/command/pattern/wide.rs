@@ -1,5 +1,6 @@
-//! Looks for what lies between two stars at 64 places of the pattern at once: which beginnings of it end at a byte of the text is a row of
-//! bits, which moves by one with each byte (Baeza-Yates and Gonnet, "shift-and"). So a match takes a 64th of the product of both lengths.
+//! Looks for what lies between two stars at 64 places of the pattern at once: which beginnings of
+//! it end at a byte of the text is a row of bits, which moves by one with each byte (Baeza-Yates
+//! and Gonnet, "shift-and"). So a match takes a 64th of the product of both lengths.
 
 use super::element::element;
 
@@ -16,7 +17,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// The elements from the front of a pattern up to a star or the end, and the pattern behind them.
+    /// The elements from the front of a pattern up to a star or the end, and the pattern behind
+    /// them.
     fn take(pattern: &[u8]) -> (Self, &[u8]) {
         let (mut at, mut elements) = (0, Vec::new());
         while let Some((length, element)) = element(&pattern[at..]) {

@@ -1,5 +1,6 @@
-//! The end of a load that has come whole. Its content is sorted, linked and counted in a thread of its own, for that takes seconds where there
-//! are millions of keys. Then it takes the old one's place by one confirmation, which the store makes itself: so what ends the load before ends it
+//! The end of a load that has come whole. Its content is sorted, linked and counted in a thread of
+//! its own, for that takes seconds where there are millions of keys. Then it takes the old one's
+//! place by one confirmation, which the store makes itself: so what ends the load before ends it
 //! whatever the thread is at.
 
 use std::panic::resume_unwind;

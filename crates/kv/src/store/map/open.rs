@@ -55,7 +55,8 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
     Ok(Found { persistent_state, ring, applied, is_partial })
 }
 
-/// Takes back what a received map has beyond what was applied, and compares it with what it is to be.
+/// Takes back what a received map has beyond what was applied, and compares it with what it is to
+/// be.
 pub(super) fn received(map: &dyn OrderedMap, metadata: &SnapshotMetadata, ring_bytes: u64) -> Result<Ring> {
     let Timestamps { applied, last, .. } = map.timestamps();
     if applied != metadata.index {

@@ -1,5 +1,6 @@
-//! Whether a map has room for an entry: an estimate that is rather too high. Room is kept for deletions and for Raft's own entries above the
-//! map's own reserve, so that a full map can be emptied, and a leader elected.
+//! Whether a map has room for an entry: an estimate that is rather too high. Room is kept for
+//! deletions and for Raft's own entries above the map's own reserve, so that a full map can be
+//! emptied, and a leader elected.
 
 use perdura_map::{Kind, OrderedMap, Space};
 
@@ -10,7 +11,8 @@ use crate::entry::Change;
 /// The share of the map that puts leave free, and its bounds in bytes.
 const PART_KEPT: u64 = 64;
 const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
-/// Bytes of a record besides key and value, and of the index nodes that a change makes anew in a B+-tree, at most.
+/// Bytes of a record besides key and value, and of the index nodes that a change makes anew in a
+/// B+-tree, at most.
 const RECORD_BYTES: u64 = 64;
 const NODES_BYTES: u64 = 2048;
 

@@ -82,7 +82,8 @@ impl Checkpoint {
         Ok(self.key.is_none())
     }
 
-    /// Puts the state in force. It is that of `applied`, or for some keys earlier. Error: `Full`, after which it is not in force.
+    /// Puts the state in force. It is that of `applied`, or for some keys earlier. Error: `Full`,
+    /// after which it is not in force.
     pub(super) fn end(mut self, disk: &dyn Disk, applied: u64) -> Result<()> {
         let mut items = BytesMut::new();
         Item::End(applied).put(&mut items);

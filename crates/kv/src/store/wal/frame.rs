@@ -1,7 +1,7 @@
 //! Frames: what is written and synced as one.
 //!
-//! A file begins with its salt, a random number, three times; two that are the same count. Nobody outside knows it, so no value of a
-//! client's passes for a frame.
+//! A file begins with its salt, a random number, three times; two that are the same count. Nobody
+//! outside knows it, so no value of a client's passes for a frame.
 //!
 //! | bytes | |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | 8 | number of the frame in the file, from 0 on |
 //! | rest | the body, then zeros up to a multiple of 8 |
 //!
-//! A frame is written only after the one before it was synced. So a frame that is not whole is torn by a failure if none follows
-//! it, and is damage if one does.
+//! A frame is written only after the one before it was synced. So a frame that is not whole is torn
+//! by a failure if none follows it, and is damage if one does.
 
 use super::super::error::{Error, Result};
 use super::disk::DiskFile;
@@ -87,7 +87,8 @@ impl<'a> Frames<'a> {
         Ok(frames)
     }
 
-    /// The body of the next frame, or `None` where no whole frame is. Error: `Damaged` if whole frames follow there.
+    /// The body of the next frame, or `None` where no whole frame is. Error: `Damaged` if whole
+    /// frames follow there.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>> {
         if self.seal.salt == 0 {
             return Ok(None);
@@ -113,7 +114,8 @@ impl<'a> Frames<'a> {
         Ok(None)
     }
 
-    /// The body of a whole frame at an offset, and where it ends. One whose header is not its own is not read.
+    /// The body of a whole frame at an offset, and where it ends. One whose header is not its own
+    /// is not read.
     fn read(&self, at: u64, is_wanted: impl Fn(u64) -> bool) -> Result<Option<(Vec<u8>, u64)>> {
         if self.len.saturating_sub(at) < HEADER_BYTES as u64 {
             return Ok(None);
@@ -193,7 +195,8 @@ mod tests {
         assert_eq!(bodies(&twice).expect("one"), [b"one"]);
     }
 
-    /// A file that was cut off in the zeros behind the last body has all bodies; it made the reader panic.
+    /// A file that was cut off in the zeros behind the last body has all bodies; it made the reader
+    /// panic.
     #[test]
     fn a_file_that_ends_within_the_last_padding_is_whole() {
         let whole = [SEAL.head(), SEAL.frame(0, b"one"), SEAL.frame(1, b"two")].concat();
@@ -203,7 +206,8 @@ mod tests {
         assert_eq!(bodies(&whole[..whole.len() - 6]).expect("torn"), [b"one"]);
     }
 
-    /// A value that looks like the frame that follows made a torn frame look like damage. Without the salt nobody can write one.
+    /// A value that looks like the frame that follows made a torn frame look like damage. Without
+    /// the salt nobody can write one.
     #[test]
     fn a_value_that_looks_like_a_frame_is_none() {
         let forged = Seal { salt: 0, of: 7 };

@@ -1,4 +1,5 @@
-//! Making the files of a new store, and reading those of an old one: the newest state, then the logs from its number on.
+//! Making the files of a new store, and reading those of an old one: the newest state, then the
+//! logs from its number on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,7 +89,8 @@ pub(super) fn open(disk: &dyn Disk, ring_bytes: u64) -> Result<Found> {
 
 pub(super) type Pairs = BTreeMap<Bytes, Bytes>;
 
-/// Reads a state: its base, its pairs, and the index of its end. All of it was synced before it had its name.
+/// Reads a state: its base, its pairs, and the index of its end. All of it was synced before it had
+/// its name.
 fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
     let name = state_name(of);
     let file = disk.open(&name).map_err(|error| Error::io(&name, "opening", error))?;
@@ -129,8 +131,8 @@ impl Replay {
         Self { persistent_state: None, base, ring, pairs, commit: base.index, is_partial: false }
     }
 
-    /// Reads a log. Cuts it off where the last frame is torn, if it is the last log. Returns none if it has no whole frame, which a
-    /// failure leaves of a log that was being made.
+    /// Reads a log. Cuts it off where the last frame is torn, if it is the last log. Returns none
+    /// if it has no whole frame, which a failure leaves of a log that was being made.
     fn log(&mut self, disk: &dyn Disk, of: u64, is_last: bool) -> Result<Option<Tail>> {
         let name = log_name(of);
         let file = disk.open(&name).map_err(|error| Error::io(&name, "opening", error))?;
@@ -196,7 +198,8 @@ mod tests {
     use bytes::BufMut;
     use std::collections::BTreeMap;
 
-    /// Hazard: whoever goes back to an older program is told that the log is damaged, and to remove the replica.
+    /// Hazard: whoever goes back to an older program is told that the log is damaged, and to remove
+    /// the replica.
     #[test]
     fn a_log_of_a_newer_program_is_not_called_damaged() {
         // Behind kind and length is the version of a persistent_state. The kind itself has none.

@@ -1,7 +1,8 @@
 //! A state that is given away, and one that is received.
 //!
-//! The stream has the base, the pairs, and the base once more as the end, as items (item.rs), cut into chunks anywhere. A chunk has its number in 4
-//! bytes, CRC32C of that and the rest, and the rest.
+//! The stream has the base, the pairs, and the base once more as the end, as items (item.rs), cut
+//! into chunks anywhere. A chunk has its number in 4 bytes, CRC32C of that and the rest, and the
+//! rest.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,7 +28,8 @@ fn checksum(number: u32, content: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), content)
 }
 
-/// Keys that one chunk looks at, at most. So many may have come since the snapshot was taken, and belong to none.
+/// Keys that one chunk looks at, at most. So many may have come since the snapshot was taken, and
+/// belong to none.
 const LOOKS_MAX: usize = 1 << 14;
 
 /// A state that is given away. It shares keys and values with the store.

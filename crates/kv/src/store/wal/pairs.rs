@@ -1,8 +1,9 @@
 //! The applied pairs, which snapshots that are given away share.
 //!
-//! A snapshot copies nothing when it is begun. When a key changes for the first time after that, what it was is kept for the snapshot: so a
-//! snapshot takes what changes while it lasts. The values that it keeps were there when it was begun; keys that were not are bounded, and
-//! beyond the bound it expires. What has ended is let go of a part at a time.
+//! A snapshot copies nothing when it is begun. When a key changes for the first time after that,
+//! what it was is kept for the snapshot: so a snapshot takes what changes while it lasts. The
+//! values that it keeps were there when it was begun; keys that were not are bounded, and beyond
+//! the bound it expires. What has ended is let go of a part at a time.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref};
@@ -26,7 +27,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Keeps what a key was, unless it has changed before. Returns what it kept if it has expired by this.
+    /// Keeps what a key was, unless it has changed before. Returns what it kept if it has expired
+    /// by this.
     fn note(&mut self, key: &Bytes, was: Option<&Bytes>) -> Option<Before> {
         let before = self.before.as_mut()?;
         if before.contains_key(key) {
@@ -93,7 +95,8 @@ impl Pairs {
         was
     }
 
-    /// The pairs as they are now, whatever becomes of them, until more than `new_bytes_max` bytes of keys have come.
+    /// The pairs as they are now, whatever becomes of them, until more than `new_bytes_max` bytes
+    /// of keys have come.
     pub(super) fn freeze(&self, new_bytes_max: u64) -> Frozen {
         let mut shared = write(&self.0);
         shared.count += 1;
@@ -102,7 +105,8 @@ impl Pairs {
         Frozen { shared: self.0.clone(), id }
     }
 
-    /// Lets go of some of what was kept for snapshots that have ended. Returns whether there is more.
+    /// Lets go of some of what was kept for snapshots that have ended. Returns whether there is
+    /// more.
     pub(super) fn let_some_go(&self, count: usize) -> bool {
         let left = &mut write(&self.0).left;
         let Some(last) = left.last_mut() else { return false };
@@ -146,7 +150,8 @@ pub(super) struct Frozen {
 }
 
 impl Frozen {
-    /// Calls `each` with the pairs behind a key, in order, until it returns false, or so many keys were looked at.
+    /// Calls `each` with the pairs behind a key, in order, until it returns false, or so many keys
+    /// were looked at.
     pub(super) fn walk(
         &self,
         after: Option<&Bytes>,
@@ -211,7 +216,8 @@ mod tests {
         }
     }
 
-    /// Hazard: a snapshot shows what came later, or lacks what went; or it is another when it is read again.
+    /// Hazard: a snapshot shows what came later, or lacks what went; or it is another when it is
+    /// read again.
     #[test]
     fn a_snapshot_stays_what_it_was_whatever_changes() {
         for seed in 0..40 {

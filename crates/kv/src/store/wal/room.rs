@@ -1,5 +1,6 @@
-//! Whether files and DRAM have room for an entry. Room is kept for deletions, and for the state, which is written out beside the old one before
-//! that goes: so a disk that is nearly full can be emptied.
+//! Whether files and DRAM have room for an entry. Room is kept for deletions, and for the state,
+//! which is written out beside the old one before that goes: so a disk that is nearly full can be
+//! emptied.
 
 use super::super::error::{Error, Result};
 use super::super::{Room, Share};
@@ -71,7 +72,8 @@ impl WalStore {
             Share::System => self.state_needs() + bytes + EXTENTS_KEPT / 2 * self.config.extent_bytes,
             Share::Deletions => 0,
         };
-        // The log of a disk that others have filled takes deletions as long as it need not become longer.
+        // The log of a disk that others have filled takes deletions as long as it need not become
+        // longer.
         let spare = if share == Share::Deletions { self.tail.spare_bytes() } else { 0 };
         let wanted = (unwritten + bytes + kept).saturating_sub(spare);
         Ok(self.free_bytes(false)? >= wanted || self.free_bytes(true)? >= wanted)

@@ -1,5 +1,5 @@
-//! A simulated directory: after a power failure each sector that was written since the file's last sync is there or not, and so is
-//! each name.
+//! A simulated directory: after a power failure each sector that was written since the file's last
+//! sync is there or not, and so is each name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -57,7 +57,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SimDisk {
-    /// Lets the files have so many bytes together from now on, or as many as they want if it is 0. What they have stays.
+    /// Lets the files have so many bytes together from now on, or as many as they want if it is 0.
+    /// What they have stays.
     pub fn limit(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
@@ -111,8 +112,8 @@ impl SimDisk {
         let names = lock(&self.names);
         let mut survivors = names.durable.clone();
         let all: BTreeSet<&String> = names.now.keys().chain(names.durable.keys()).collect();
-        // A rename is two changes of names here; each may be there alone only if the other is not needed to find the file, so
-        // both go one way.
+        // A rename is two changes of names here; each may be there alone only if the other is not
+        // needed to find the file, so both go one way.
         if !all.iter().all(|name| same(names.now.get(*name), names.durable.get(*name))) && random.one_in(2) {
             survivors = names.now.clone();
         }

@@ -27,13 +27,14 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Bytes that the log has beyond its frames: frames take them before the disk is asked for more.
+    /// Bytes that the log has beyond its frames: frames take them before the disk is asked for
+    /// more.
     pub(super) fn spare_bytes(&self) -> u64 {
         self.written - self.at
     }
 
-    /// Writes the items as a frame and syncs it. Does nothing if there are none. Error: `Full`, after which the call can be made again: the frame is
-    /// written anew then, at the same place.
+    /// Writes the items as a frame and syncs it. Does nothing if there are none. Error: `Full`,
+    /// after which the call can be made again: the frame is written anew then, at the same place.
     pub(super) fn persist(&mut self, extent_bytes: u64) -> Result<()> {
         if self.items.is_empty() {
             return Ok(());

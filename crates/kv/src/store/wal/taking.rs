@@ -1,5 +1,5 @@
-//! A state that was received whole, and takes the old one's place. It is written out a part at a time, while log and state go on as they are. Then one
-//! new log and one new name put it in force.
+//! A state that was received whole, and takes the old one's place. It is written out a part at a
+//! time, while log and state go on as they are. Then one new log and one new name put it in force.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,8 @@ use super::{PersistentState, WalStore};
 const PAIRS_LET_GO: usize = 1000;
 
 impl WalStore {
-    /// Begins to write the state out if the log is long, or goes on with it. Returns whether there is more to do.
+    /// Begins to write the state out if the log is long, or goes on with it. Returns whether there
+    /// is more to do.
     pub(super) fn step(&mut self) -> Result<bool> {
         if self.is_partial || self.taking.is_some() {
             return Ok(false);
@@ -49,7 +50,8 @@ impl WalStore {
         self.tail.persist(self.config.extent_bytes)?;
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
-        // What was applied is said again: if the end of the log before were lost, nothing else would show it.
+        // What was applied is said again: if the end of the log before were lost, nothing else
+        // would show it.
         let mut first =
             vec![Item::PersistentState(Box::new(self.persistent_state.clone())), Item::Base(base), Item::Commit(index)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;
@@ -66,7 +68,8 @@ impl WalStore {
         begun.or_else(|error| self.remove_log(of).and(Err(error)))
     }
 
-    /// Removes a log that was begun, durably: the one before goes on, and what it says then would be taken back by one that follows it.
+    /// Removes a log that was begun, durably: the one before goes on, and what it says then would
+    /// be taken back by one that follows it.
     pub(super) fn remove_log(&self, of: u64) -> Result<()> {
         let name = log_name(of);
         let failed = |error: std::io::Error| Error::new(ErrorKind::Medium, format!("{name}: removing it: {error}"));
@@ -108,7 +111,8 @@ impl WalStore {
         Ok(Taking { checkpoint, base, pairs, bytes })
     }
 
-    /// Goes on with it. Returns whether it is in force. Error: `Full`, after which all is as it was.
+    /// Goes on with it. Returns whether it is in force. Error: `Full`, after which all is as it
+    /// was.
     pub(super) fn take(&mut self, mut taking: Taking, metadata: &SnapshotMetadata) -> Result<bool> {
         if !taking.checkpoint.step(&taking.pairs, self.config.step_bytes)? {
             self.taking = Some(taking);
@@ -143,7 +147,8 @@ impl WalStore {
         self.let_go.push(old.into_applied());
     }
 
-    /// Lets go of a part of what was given up, and of what was kept for snapshots that have ended. Returns whether there is more.
+    /// Lets go of a part of what was given up, and of what was kept for snapshots that have ended.
+    /// Returns whether there is more.
     pub(super) fn let_some_go(&mut self) -> bool {
         let has_more = self.versions.applied().let_some_go(PAIRS_LET_GO);
         // One that a snapshot shares waits for its end.

@@ -1,4 +1,5 @@
-//! The state in DRAM: the applied value of each key, and what entries that are not applied have made of it.
+//! The state in DRAM: the applied value of each key, and what entries that are not applied have
+//! made of it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
