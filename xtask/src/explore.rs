@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::process;
 
 /// `explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map]
-/// [--scenario NAME] [--no-mutations] [--plant N] [--costs]`,
+/// [--scenario NAME] [--no-mutations] [--plant NAME] [--costs]`,
 /// passed on unchanged.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();

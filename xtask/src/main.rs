@@ -52,9 +52,9 @@ usage: cargo xtask COMMAND
   mtr [TEST...]                                run the SQL test suites of tests/mysql-test
   mtr --enforce SUITE|TEST...                  suites of the server's own, all tables in Perdura, compared with InnoDB
   explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
-          [--no-mutations] [--plant N] [--costs]
+          [--no-mutations] [--plant NAME] [--costs]
                                                open every legal image of a power loss
-  sim [--seed N] [--seeds N] [--plant N] [--no-plants]
+  sim [--seed N] [--seeds N] [--plant NAME] [--no-plants]
                                                whole clusters of perdura-kv in one thread, each as its seed decides
   kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
   kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine

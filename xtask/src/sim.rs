@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::process;
 
-/// `sim [--seed N] [--seeds N] [--plant N] [--no-plants]`, passed on unchanged.
+/// `sim [--seed N] [--seeds N] [--plant NAME] [--no-plants]`, passed on unchanged.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut command = process::cargo();
     command.args(["run", "--quiet", "--release", "--package", "perdura-sim", "--"]).args(arguments);

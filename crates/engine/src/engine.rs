@@ -18,8 +18,8 @@ use crate::txn::compact;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
 use perdura_log::Csn;
-use perdura_pmem::Medium;
 use perdura_pmem::sync::Mutex;
+use perdura_pmem::{Medium, Mutant};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -283,7 +283,7 @@ impl Engine {
     /// Returns their number.
     pub fn purge(&self) -> usize {
         // Planted: purge goes on while the pool is held.
-        let _changing = (!perdura_pmem::planted(275)).then(|| self.pool.hold.change());
+        let _changing = (!perdura_pmem::planted(Mutant::PurgeDuringHold)).then(|| self.pool.hold.change());
         self.pool.purge()
     }
 

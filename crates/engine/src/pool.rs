@@ -24,6 +24,7 @@ use crate::table::Table;
 use hold::Hold;
 use locks::LockTable;
 use perdura_log::{Csn, Log};
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
 use prepared::PreparedList;
 use snapshot_list::SnapshotList;
@@ -220,7 +221,11 @@ impl Pool {
     pub fn purge(&self) -> usize {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
-        let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
+        let covered = if perdura_pmem::planted(Mutant::PurgePastCheckpoint) {
+            self.log.visible_csn()
+        } else {
+            self.log.checkpoint_csn()
+        };
         let reach = self.snapshots.reach(covered);
         let visible = || self.log.visible_csn();
         let mut purged = 0;

@@ -31,8 +31,8 @@ use crate::table::Table;
 use crate::table::definition::Definition;
 use catalog::Entry;
 use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
-use perdura_pmem::Medium;
 use perdura_pmem::prefault::Prefault;
+use perdura_pmem::{Medium, Mutant};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table,
             Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
         };
         // Planted: files that are part of no table stay.
-        if is_orphan && !perdura_pmem::planted(261) {
+        if is_orphan && !perdura_pmem::planted(Mutant::UnownedFilesStay) {
             medium.remove(name)?;
             removed = true;
         }

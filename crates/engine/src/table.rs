@@ -25,6 +25,7 @@ use crate::space::allocator::Allocator;
 use definition::Definition;
 use figures::{Figures, TableSpace};
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -128,7 +129,7 @@ impl Table {
     /// before this run, or published since and in the queue. Nobody may be using the table.
     pub(crate) fn is_at_rest(&self) -> bool {
         // Planted: a table is closed although versions wait for purge.
-        self.purge_lag() == 0 && self.indexes.is_at_rest() || perdura_pmem::planted(70)
+        self.purge_lag() == 0 && self.indexes.is_at_rest() || perdura_pmem::planted(Mutant::TableClosedBeforePurge)
     }
 
     /// Unmaps the files that were given back while others used the table.
@@ -307,7 +308,7 @@ impl Table {
     /// would silently see none of its rows.
     pub(crate) fn check_defined(&self, snapshot: Csn) -> Result<()> {
         // Planted: a table newer than the snapshot is read.
-        if self.figures.defined() <= snapshot || perdura_pmem::planted(264) {
+        if self.figures.defined() <= snapshot || perdura_pmem::planted(Mutant::NewerTableRead) {
             return Ok(());
         }
         let what =

@@ -45,7 +45,7 @@ mod unpersisted;
 
 use std::collections::BTreeMap;
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use raft::eraftpb::{ConfChangeV2, Message, MessageType};
 use raft::{RawNode, StateRole};
 
@@ -219,7 +219,7 @@ impl Node {
             return self.begin_incoming(message).map(|()| true);
         }
         // Planted: a promise does not bind two terms later.
-        let binds = self.promise.binds() && !(planted(314) && message.term > raw.raft.term + 1);
+        let binds = self.promise.binds() && !(planted(Mutant::PromiseEndsWithTerm) && message.term > raw.raft.term + 1);
         if check::asks_for_vote(&message) && binds && !is_alone(raw, self.id) {
             return Ok(false);
         }
@@ -264,7 +264,7 @@ impl Node {
         let (term, index) = (raw.raft.term, raw.raft.raft_log.last_index() + 1);
         let store = raw.store().store();
         // Planted: a request does not see those before it that are not applied.
-        let moment = if planted(304) { ReadLevel::Applied } else { ReadLevel::Newest };
+        let moment = if planted(Mutant::ComparesAppliedOnly) { ReadLevel::Applied } else { ReadLevel::Newest };
         let view = View::new(store, moment);
         let mut draft = Draft::new(&view, now_ms, index);
         let (reply, ahead_ms, batch) = match run(&mut draft) {
@@ -272,7 +272,7 @@ impl Node {
             Ok(reply) | Err(reply) => {
                 // It rests on entries that may still be taken back, and on this being the leader.
                 // Planted: only on the latter.
-                let rests = index - 1 > store.applied() && !planted(305);
+                let rests = index - 1 > store.applied() && !planted(Mutant::FailedCompareAnsweredEarly);
                 let entry = if rests { Some((index - 1, store.term(index - 1)?)) } else { None };
                 self.wait_to_read(ticket, Some(ReadCondition { led_in: term, entry }));
                 self.turn()?;
@@ -369,12 +369,12 @@ impl Node {
         match &self.part {
             Part::Receiver(_) => self.output.done.push(Done { ticket, outcome: Outcome::Unavailable }),
             // Planted: a leader reads without asking whether it still leads.
-            Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(303) => {
+            Part::Member(raw) if raw.raft.state == StateRole::Leader && planted(Mutant::LeaderReadsUnasked) => {
                 self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
             // Planted: a replica that follows reads, or gives a backup of, what it has without
             // asking what there is.
-            Part::Member(raw) if raw.raft.state != StateRole::Leader && planted(333) => {
+            Part::Member(raw) if raw.raft.state != StateRole::Leader && planted(Mutant::FollowerReadsUnasked) => {
                 self.output.done.push(Done { ticket, outcome: Outcome::Readable });
             }
             Part::Member(_) => self.wait_to_read(ticket, None),

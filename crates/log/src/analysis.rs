@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};
 use crate::generation::Placed;
 use crate::{Csn, TxnId};
+use perdura_pmem::Mutant;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -164,7 +165,7 @@ impl Analysis {
         let mut outcome = Outcome { horizon: self.checkpoint, proven: self.proven, ..Outcome::default() };
         for group in &self.commits {
             // Planted: replay goes on beyond the first missing CSN.
-            if group.header.csn != outcome.horizon + 1 && !perdura_pmem::planted(15) {
+            if group.header.csn != outcome.horizon + 1 && !perdura_pmem::planted(Mutant::ReplayPastMissingCsn) {
                 break;
             }
             let Some(bodies) = self.redo_of(group, body) else { break };
@@ -180,7 +181,11 @@ impl Analysis {
     fn redo_of<'a>(&self, commit: &Group, body: &dyn Fn(BodyRef) -> &'a [u8]) -> Option<Bodies> {
         // Planted: a commit counts even if chunks are missing.
         let there = || self.chunks.get(&commit.header.txid).map_or(&[][..], |chunks| chunks);
-        let chunks = if perdura_pmem::planted(16) { there() } else { self.chunks_of(&commit.header)? };
+        let chunks = if perdura_pmem::planted(Mutant::CommitWithMissingChunks) {
+            there()
+        } else {
+            self.chunks_of(&commit.header)?
+        };
         let mut bodies: Bodies = chunks.iter().map(Group::body).collect();
         if commit.header.kind == Kind::CommitPrepared {
             let prepare = self.prepares.get(&commit.header.txid)?.first()?;
@@ -205,7 +210,9 @@ impl Analysis {
 
     fn find_prepared<'a>(&self, outcome: &mut Outcome, body: &dyn Fn(BodyRef) -> &'a [u8]) {
         // Planted: a COMMIT_PREPARED above the horizon ends its transaction too.
-        let counts = |ending: &&Group| ending.header.csn <= outcome.horizon || perdura_pmem::planted(17);
+        let counts = |ending: &&Group| {
+            ending.header.csn <= outcome.horizon || perdura_pmem::planted(Mutant::EndingAboveHorizonCounts)
+        };
         let ended = self.endings.iter().filter(counts);
         let mut ended: Vec<TxnId> = ended.map(|ending| ending.header.txid).collect();
         ended.sort_unstable();

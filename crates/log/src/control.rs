@@ -25,9 +25,9 @@ use crate::ledger::{ENDS_NONE, Ledger};
 use crate::shared::Shared;
 use crate::superblock::{GenerationEntry, Superblock, TXID_BLOCK};
 use crate::{Csn, TxnId};
-use perdura_pmem::Region;
 use perdura_pmem::sync::MutexGuard;
 use perdura_pmem::trace::span;
+use perdura_pmem::{Mutant, Region};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -63,7 +63,7 @@ impl<'a> Control<'a> {
         };
         if let Err(error) = written {
             // Planted: goes on after a failed persist.
-            if perdura_pmem::planted(12) {
+            if perdura_pmem::planted(Mutant::LogGoesOnAfterFailedSuperblock) {
                 return Err(error);
             }
             log.fail_stop(&format!("the superblock could not be written: {error}"));
@@ -78,7 +78,7 @@ impl<'a> Control<'a> {
     fn stored(&self) -> Csn {
         let csn = self.log.stored.load();
         // Planted: a checkpoint goes past words that nobody has flushed.
-        if csn > self.log.checkpoint_csn.load(Acquire) && !perdura_pmem::planted(34) {
+        if csn > self.log.checkpoint_csn.load(Acquire) && !perdura_pmem::planted(Mutant::CheckpointPastUnflushedWords) {
             let flush = self.log.flush_stored.read().clone();
             flush.inspect(|flush| flush());
         }
@@ -90,7 +90,7 @@ impl<'a> Control<'a> {
         let log = self.log;
         log.check_running()?;
         // Planted: what is durable is said to be stored.
-        let csn = if perdura_pmem::planted(8) { log.visible.load() } else { self.stored() };
+        let csn = if perdura_pmem::planted(Mutant::CheckpointAtDurable) { log.visible.load() } else { self.stored() };
         if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(|superblock| superblock.checkpoint_csn = csn)?;
@@ -109,8 +109,9 @@ impl<'a> Control<'a> {
         let own = generation.activation();
         let holds_endings = || log.generations.iter().any(|other| (since..own).contains(&other.activation()));
         // Planted: records above the checkpoint go; an ending goes before its PREPARE record.
-        let is_stored = |csn_max| csn_max <= csn || perdura_pmem::planted(4);
-        generation.csn_max_if_unpinned().is_some_and(is_stored) && (!holds_endings() || perdura_pmem::planted(5))
+        let is_stored = |csn_max| csn_max <= csn || perdura_pmem::planted(Mutant::ArmBeforeStored);
+        generation.csn_max_if_unpinned().is_some_and(is_stored)
+            && (!holds_endings() || perdura_pmem::planted(Mutant::ArmOverPreparedEnding))
     }
 
     /// The reusable generation with the lowest number.
@@ -224,7 +225,7 @@ impl<'a> Control<'a> {
         let spent = self.spent(csn);
         self.write(|superblock| {
             // Planted: records go that no checkpoint covers.
-            if !perdura_pmem::planted(6) {
+            if !perdura_pmem::planted(Mutant::ArmWithoutCheckpoint) {
                 superblock.checkpoint_csn = csn;
             }
             superblock.void(&spent);
@@ -286,18 +287,18 @@ impl<'a> Control<'a> {
     pub(crate) fn finish(&mut self, horizon: Csn, keep: &[u32]) -> Result<()> {
         let log = self.log;
         // Planted: prepared transactions are voided with the rest.
-        let kept = |number: u32| keep.contains(&number) && !perdura_pmem::planted(11);
+        let kept = |number: u32| keep.contains(&number) && !perdura_pmem::planted(Mutant::RecoveryVoidsPreparedCopies);
         let fresh = self.ledger.next_entry();
         self.write(|superblock| {
             // Planted: the next redo begins where this one did.
-            if !perdura_pmem::planted(9) {
+            if !perdura_pmem::planted(Mutant::RecoveryKeepsCheckpoint) {
                 superblock.checkpoint_csn = horizon;
             }
             superblock.horizon = horizon;
             superblock.epoch += 1;
             for (number, entry) in superblock.generations.iter_mut().enumerate() {
                 // Planted: what is above the horizon stays valid.
-                if !kept(number as u32) && !perdura_pmem::planted(10) {
+                if !kept(number as u32) && !perdura_pmem::planted(Mutant::RecoveryKeepsRecordsAboveHorizon) {
                     *entry = GenerationEntry::FREE;
                 }
             }

@@ -6,6 +6,7 @@ use crate::config::GENERATIONS_MAX;
 use crate::need::Need;
 use crate::superblock::{GenerationEntry, Superblock};
 use crate::superfile::SuperFile;
+use perdura_pmem::Mutant;
 
 /// See the module.
 pub(crate) struct Ledger {
@@ -42,7 +43,11 @@ impl Ledger {
     pub(crate) fn next_entry(&self) -> GenerationEntry {
         let activation = self.superblock().activation_next;
         // Planted: one salt for all activations.
-        let salt = if perdura_pmem::planted(7) { mix(self.seed) } else { mix(self.seed ^ activation) };
+        let salt = if perdura_pmem::planted(Mutant::OneSaltForAllActivations) {
+            mix(self.seed)
+        } else {
+            mix(self.seed ^ activation)
+        };
         GenerationEntry { activation, salt }
     }
 }

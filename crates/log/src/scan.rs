@@ -4,6 +4,7 @@
 //! never ends there (I6): it may be one transaction's torn group, with acknowledged ones behind it.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
+use perdura_pmem::Mutant;
 use zerocopy::FromBytes;
 
 /// Calls `found` with offset and header of each valid group in a lane's bytes, in ascending order.
@@ -21,7 +22,7 @@ pub fn scan(bytes: &[u8], salt: u64, lane: u32, txid_limit: u64, mut found: impl
                 at += group_bytes(header.body_bytes() as usize) as usize;
             }
             // Planted: an invalid granule ends the scan.
-            None if perdura_pmem::planted(18) => return,
+            None if perdura_pmem::planted(Mutant::InvalidGranuleEndsScan) => return,
             None => at += granule,
         }
     }

@@ -13,7 +13,7 @@ use crate::watermark::{SLOTS, SLOTS_STORED, Watermark, slots_for};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex, RwLock};
-use perdura_pmem::{Medium, Region};
+use perdura_pmem::{Medium, Mutant, Region};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -124,7 +124,7 @@ impl Shared {
     pub(crate) fn take_csn(&self) -> (Csn, u16) {
         let csn = self.csn.fetch_add(1, SeqCst) + 1;
         // Planted: the lag says that all before are durable.
-        let lag = if perdura_pmem::planted(3) { 1 } else { csn - self.durable.load() };
+        let lag = if perdura_pmem::planted(Mutant::LagClaimsAllDurable) { 1 } else { csn - self.durable.load() };
         (csn, u16::try_from(lag).unwrap_or(LAG_UNKNOWN))
     }
 

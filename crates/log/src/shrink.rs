@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::copy_forward::copy_out_of;
 use crate::error::Result;
 use crate::generation::Generation;
+use perdura_pmem::Mutant;
 use perdura_pmem::trace::span;
 
 /// Takes one step towards the configured number of generations, if the last one was unneeded for
@@ -48,7 +49,7 @@ pub(crate) fn shrink(control: &mut Control<'_>, csn: Csn) -> Result<()> {
 fn remove(control: &mut Control<'_>, last: &Generation, csn: Csn) -> Result<()> {
     let _span = span("log_shrink");
     // Planted: the files go before the superblock does without them.
-    if perdura_pmem::planted(66) {
+    if perdura_pmem::planted(Mutant::LogFilesRemovedWhileNamed) {
         control.remove_files(last.number);
         return control.drop_last(csn).map(drop);
     }

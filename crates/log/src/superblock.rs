@@ -8,8 +8,8 @@
 use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
 use crate::error::{Error, ErrorKind, Result};
-use perdura_pmem::LINE_BYTES;
 use perdura_pmem::checksum::{crc32c, crc32c_append};
+use perdura_pmem::{LINE_BYTES, Mutant};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -204,7 +204,9 @@ impl Superblock {
             _ => None,
         };
         // Planted: of two valid copies the first counts.
-        let newest = usize::from(sequence(&copies[1]) > sequence(&copies[0]) && !perdura_pmem::planted(14));
+        let newest = usize::from(
+            sequence(&copies[1]) > sequence(&copies[0]) && !perdura_pmem::planted(Mutant::FirstValidSuperblockCounts),
+        );
         let offset = |copy: usize| copy as u64 * COPY_BYTES;
         for (copy, content) in copies.iter().enumerate() {
             if let Copy::Newer(seen) = *content {

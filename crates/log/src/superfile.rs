@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Superblock};
 use perdura_pmem::trace::{TRANSIENT, span};
-use perdura_pmem::{Medium, Region};
+use perdura_pmem::{Medium, Mutant, Region};
 
 /// The superblock's file and its present content.
 pub(crate) struct SuperFile {
@@ -52,7 +52,7 @@ impl SuperFile {
         self.region.fence();
         self.region.deep_flush(at, bytes.len() as u64).map_err(Error::from)?;
         // Planted: the only durable copy is written over.
-        if !perdura_pmem::planted(13) {
+        if !perdura_pmem::planted(Mutant::SuperblockOverwritesOnlyCopy) {
             self.first = COPIES - 1 - self.first;
         }
         let _unfenced = span(TRANSIENT);

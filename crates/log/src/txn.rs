@@ -16,6 +16,7 @@ use crate::group::Staged;
 use crate::prepared::{Prepared, State};
 use crate::shared::{Shared, Unfinished};
 use crate::{Csn, TxnId};
+use perdura_pmem::Mutant;
 use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace::span;
@@ -250,7 +251,7 @@ impl LogTxn {
         let log = &*self.home.log;
         log.check_running()?;
         // Planted: the rollback of a prepared transaction is not logged.
-        if perdura_pmem::planted(19) {
+        if perdura_pmem::planted(Mutant::PreparedRollbackNotLogged) {
             return Ok(());
         }
         {
@@ -285,7 +286,7 @@ fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnI
     let unfinished = Unfinished(log);
     let (csn, lag) = log.take_csn();
     // Planted: a CSN counts as filled when it is taken.
-    if perdura_pmem::planted(20) {
+    if perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
         log.durable.mark(csn);
     }
     staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });

@@ -12,6 +12,7 @@
 
 use crate::Csn;
 use crossbeam_utils::CachePadded;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -83,7 +84,7 @@ impl Watermark {
         if self.value.compare_exchange(csn - 1, csn, SeqCst, SeqCst).is_ok() {
             self.wake(csn);
             // Planted: marks beyond the gap that this one closed are forgotten.
-            if !perdura_pmem::planted(1) {
+            if !perdura_pmem::planted(Mutant::ClosedGapForgetsMarks) {
                 self.follow(csn);
             }
         } else {
@@ -98,7 +99,7 @@ impl Watermark {
         }
         self.slot(csn).store(csn, SeqCst);
         // Planted: the mark leaps over a gap.
-        if perdura_pmem::planted(2) && self.value.fetch_max(csn, SeqCst) < csn {
+        if perdura_pmem::planted(Mutant::HorizonsLeapOverGap) && self.value.fetch_max(csn, SeqCst) < csn {
             self.wake(csn);
         }
         self.follow(self.load());

@@ -15,7 +15,7 @@ use crate::retention::DEAD_MAX;
 use crate::state::{Core, State};
 use crate::structure::Structure;
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 impl<I: Structure> Core<I> {
     pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
@@ -97,7 +97,7 @@ impl<I: Structure> Core<I> {
     /// unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) {
         // Planted: the batch closes before the change is applied.
-        planted(136).then(|| self.confirm(state));
+        planted(Mutant::BatchClosesBeforeApplication).then(|| self.confirm(state));
         state.times.applied = ts;
         state.forget_to = state.forget_to.max(ts);
         // What views have held so far goes on in turns, at later changes or in the background.
@@ -145,7 +145,7 @@ impl<I: Structure> Core<I> {
         state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
         for change in changes {
             // Planted: a batch is confirmed between its changes.
-            planted(154).then(|| self.confirm(state));
+            planted(Mutant::BatchPersistedWithin).then(|| self.confirm(state));
             self.change(state, ts, change.key, change.value, |newest| {
                 change.value.is_some() || newest.is_some_and(|(value, _)| value.is_some())
             })?;
@@ -241,14 +241,14 @@ impl<I: Structure> Core<I> {
         let put = self.index.put(&mut state.editing(urgency), &place, key, Some(record));
         if let Err(error) = put {
             // Planted: a change that fails keeps its record's place.
-            if !planted(135) {
+            if !planted(Mutant::FailedChangeKeepsRoom) {
                 state.pages.end(record);
             }
             return Err(error);
         }
         state.dead.extend(over);
         // Planted: the record is freed although the chain runs through it.
-        if replaces && planted(134) {
+        if replaces && planted(Mutant::ReplacedReleasedWhileLinked) {
             state.dead.push(before);
         }
         state.head = record.offset();

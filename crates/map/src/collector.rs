@@ -15,7 +15,7 @@ use crate::pages::{Filling, Pages, Urgency};
 use crate::space::Space;
 use crate::state::{Core, State};
 use crate::structure::Structure;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
@@ -171,7 +171,8 @@ impl<I: Structure> Core<I> {
         let Ok(found) = self.records.get(object) else { return Ok(None) };
         let ts = found.header.ts;
         // Planted: records that may be rolled back are moved.
-        if found.header.tag || found.header.ts > state.times.forgotten && !planted(127) {
+        if found.header.tag || found.header.ts > state.times.forgotten && !planted(Mutant::CollectorMovesRollbackRecord)
+        {
             return Ok(None);
         }
         if found.header.deletion {

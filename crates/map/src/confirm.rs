@@ -9,7 +9,7 @@ use crate::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, RootRecord, bytes_of, root_
 use crate::index::Index;
 use crate::state::{Core, State};
 use crate::timestamps::Ts;
-use perdura_pmem::{LINE_BYTES, planted, trace};
+use perdura_pmem::{LINE_BYTES, Mutant, planted, trace};
 use std::sync::atomic::Ordering;
 
 /// Nodes that a rollback of one change makes, besides those of a path from the root.
@@ -20,7 +20,7 @@ impl<I: Index> State<I> {
     #[inline]
     pub(crate) fn not_durable_from(&mut self, ts: Ts) {
         // Planted: what was confirmed once counts as confirmed, whatever came in its place.
-        if self.times.confirmed >= ts && !planted(152) {
+        if self.times.confirmed >= ts && !planted(Mutant::PersistedOnceStaysPersisted) {
             self.times.confirmed = ts - 1;
         }
     }
@@ -30,10 +30,10 @@ impl<I: Index> Core<I> {
     /// Confirms unless nothing has changed.
     pub(crate) fn confirm(&self, state: &mut State<I>) {
         // Planted: the confirmation gives up what it no longer reaches before it is durable.
-        planted(105).then(|| self.settle(state));
+        planted(Mutant::ReleasedBeforePersist).then(|| self.settle(state));
         self.free_what_left(state);
         // Planted: timestamps that moved without a change are not confirmed.
-        if !state.is_dirty || planted(104) && state.changes == 0 {
+        if !state.is_dirty || planted(Mutant::TimestampsNotPersisted) && state.changes == 0 {
             return;
         }
         let _span = trace::span("map_confirm");
@@ -50,7 +50,7 @@ impl<I: Index> Core<I> {
         region.write(slot + ROOT_RECORD_BYTES, &blob);
         state.pages.batch.add(slot, ROOT_RECORD_BYTES + blob.len() as u64);
         // Planted: the root word is stored before what it names is fenced.
-        planted(100).then(|| region.store(ROOT_WORD_AT, root_word(record.number, salt)));
+        planted(Mutant::RootBeforeContent).then(|| region.store(ROOT_WORD_AT, root_word(record.number, salt)));
         state.pages.batch.flush(region);
         region.fence();
         region.store(ROOT_WORD_AT, root_word(record.number, salt));
@@ -95,7 +95,7 @@ impl<I: Index> Core<I> {
             state.ending = None;
         }
         // Planted: a snapshot does not hold off the freeing of pages.
-        if state.pages.has_leaving() && (!state.keeps_garbage() || planted(109)) {
+        if state.pages.has_leaving() && (!state.keeps_garbage() || planted(Mutant::SnapshotHoldsNoPages)) {
             let freed;
             (freed, has_more) = state.pages.free_leaving(self.pins.oldest());
             state.is_dirty |= freed > 0;
@@ -120,9 +120,9 @@ impl<I: Index> Core<I> {
         self.index.publish(&mut state.writer);
         state.not_durable_from(state.times.last);
         // Planted: a change is reported durable when it is made.
-        planted(106).then(|| state.times.confirmed = state.times.last);
+        planted(Mutant::PersistedWhenMade).then(|| state.times.confirmed = state.times.last);
         // Planted: a batch closes one change late.
-        if state.changes >= self.config.changes_max + u32::from(planted(103)) {
+        if state.changes >= self.config.changes_max + u32::from(planted(Mutant::BatchClosesLate)) {
             self.confirm(state);
         } else {
             self.recycle(state);

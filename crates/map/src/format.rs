@@ -5,7 +5,7 @@
 
 use crate::config::{Kind, Layout, META_BYTES_MAX, TAG_BYTES_MAX};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
 pub(crate) const VERSION: u32 = 2;
@@ -73,7 +73,7 @@ impl Geometry {
         let (start, end) = (object.offset(), object.offset() + object.len());
         let (first, last) = (self.page_of(start), self.page_of(end - 1));
         // Planted: an object is counted only in the page it begins in.
-        let last = if perdura_pmem::planted(113) { first } else { last };
+        let last = if perdura_pmem::planted(Mutant::ObjectCountedInFirstPage) { first } else { last };
         (first..last + 1).map(move |page| {
             let page_start = self.page_at(page);
             let bytes = end.min(page_start + self.page_bytes) - start.max(page_start);
@@ -275,7 +275,7 @@ impl RootRecord {
     /// Offset of the slot for a number, by its parity.
     pub(crate) fn slot_at(number: u64) -> u64 {
         // Planted: the record in force is overwritten.
-        SLOTS_AT + (number & u64::from(!planted(101))) * SLOT_BYTES
+        SLOTS_AT + (number & u64::from(!planted(Mutant::RootInForceOverwritten))) * SLOT_BYTES
     }
 }
 

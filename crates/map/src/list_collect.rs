@@ -22,7 +22,7 @@ use crate::milestones::merge;
 use crate::state::{Collector, Core};
 use crate::structure::Structure;
 use crate::timestamps::Ts;
-use perdura_pmem::{planted, trace};
+use perdura_pmem::{Mutant, planted, trace};
 use rustc_hash::FxHashSet;
 
 /// Records in a stretch.
@@ -163,11 +163,11 @@ impl Core<ListIndex> {
         }
         relinks.push((before, next));
         // Planted: links name copies that are not confirmed.
-        if moved > 0 && !planted(122) {
+        if moved > 0 && !planted(Mutant::LinkToUnpersistedCopy) {
             self.confirm(&mut self.state.lock_behind());
         }
         // Planted: unlinked records are released before the links are durable.
-        planted(123).then(|| self.unlinked(std::mem::take(&mut released), collector));
+        planted(Mutant::UnlinkedReleasedBeforeLinks).then(|| self.unlinked(std::mem::take(&mut released), collector));
         self.relink(&relinks);
         let is_here = |offset: u64| stretch.iter().any(|(record, _)| record.offset() == offset);
         collector.milestones.take_up(oldest_ts.min(newest_ts)..=newest_ts, is_here);
@@ -204,7 +204,13 @@ impl Core<ListIndex> {
                 true if in_victim() => Fate::Move,
                 true => Fate::Keep,
                 // Planted: a deletion is unlinked with what it hides.
-                false if found.header.deletion && !collector.aged.contains(&offset) && !planted(124) => Fate::Keep,
+                false
+                    if found.header.deletion
+                        && !collector.aged.contains(&offset)
+                        && !planted(Mutant::DeletionUnlinkedWithVersions) =>
+                {
+                    Fate::Keep
+                }
                 false => Fate::Drop,
             };
             stretch.push((record, fate));

@@ -28,7 +28,7 @@ use crate::stream::{self, Header, Parser, Part};
 use crate::timestamps::{Timestamps, Ts};
 use crate::versions::{Candidate, Versions, link_older, versions};
 use perdura_pmem::sync::MutexGuard;
-use perdura_pmem::{planted, trace};
+use perdura_pmem::{Mutant, planted, trace};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -339,7 +339,7 @@ impl<I: Index> Core<I> {
         let counts = Counts::new(&self.records.geometry);
         let content = Content { header, versions: 0, counts, built, head: 0, pending: Pending::default() };
         // Planted: a map that was emptied for a load passes for an empty one.
-        self.put_in_force(state, content, !planted(153));
+        self.put_in_force(state, content, !planted(Mutant::EmptiedMapPassesForEmpty));
         self.make_room(state);
         Ok(())
     }
@@ -423,7 +423,7 @@ impl<I: Index> Core<I> {
         let all = all.chain(tags.iter().map(|(ts, record)| (*ts, false, *record)));
         let (mut changes, mut settled): (Vec<_>, Vec<_>) = all.partition(|(ts, ..)| *ts > forgotten);
         // Planted: records that may be rolled back are linked in the order of their keys.
-        if !planted(143) {
+        if !planted(Mutant::LoadLinksByKey) {
             changes.sort_unstable();
         }
         settled.sort_unstable();

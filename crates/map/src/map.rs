@@ -24,7 +24,7 @@ use crate::state::{Core, State, Tagged};
 use crate::structure::Structure;
 use crate::timestamps::{Timestamps, Ts};
 use crate::tree_index::TreeIndex;
-use perdura_pmem::{Medium, Region, planted, trace};
+use perdura_pmem::{Medium, Mutant, Region, planted, trace};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
@@ -104,7 +104,7 @@ impl<I: Structure> Map<I> {
             return Err(Error::new(ErrorKind::Exists, what).in_file(name));
         }
         // Planted: a map has its name before it is whole.
-        let unfinished = format!("{name}{}", if planted(145) { "" } else { UNFINISHED });
+        let unfinished = format!("{name}{}", if planted(Mutant::MapNamedBeforeComplete) { "" } else { UNFINISHED });
         if files.iter().any(|(file, _)| *file == unfinished) {
             medium.remove(&unfinished)?;
         }
@@ -144,7 +144,7 @@ impl<I: Structure> Map<I> {
         }
         let _span = trace::span("map_open");
         // Planted: a root word that a killed process stored is taken for durable.
-        if !planted(146) {
+        if !planted(Mutant::KilledRootCountsAsDurable) {
             region.reclaim(0, SUMMARY_AT);
         }
         let (root, tag, meta) = root_record(&region, identity.salt)?;

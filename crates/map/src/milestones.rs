@@ -7,7 +7,7 @@
 //! the first milestone.
 
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ impl Milestones {
         let here = self.places.range(timestamps).filter(|(_, offset)| is_here(**offset));
         let here: Vec<Ts> = here.map(|(ts, _)| *ts).collect();
         // Planted: a milestone outlives its record.
-        here.iter().filter(|_| !planted(155)).for_each(|ts| _ = self.places.remove(ts));
+        here.iter().filter(|_| !planted(Mutant::MilestoneOutlivesRecord)).for_each(|ts| _ = self.places.remove(ts));
     }
 
     pub(crate) fn clear(&mut self) {

@@ -16,7 +16,7 @@ use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
 use crate::record::Records;
-use perdura_pmem::{LINE_BYTES, planted, trace};
+use perdura_pmem::{LINE_BYTES, Mutant, planted, trace};
 
 /// Retired nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
@@ -314,7 +314,7 @@ impl PageNodes {
         self.count = self.count.saturating_sub(1);
         // Planted: a node that a confirmation covers is reused before a confirmation no longer
         // reaches it.
-        if self.fresh.clear(node.offset()) || planted(117) {
+        if self.fresh.clear(node.offset()) || planted(Mutant::NodeReusedBeforePersist) {
             self.retired.add(node);
         } else {
             self.replaced.add(node);
@@ -329,7 +329,7 @@ impl PageNodes {
             self.retired.close(pins);
         }
         // Planted: a snapshot does not hold off the reuse of nodes.
-        let held = held && !planted(118);
+        let held = held && !planted(Mutant::SnapshotHoldsNoNodes);
         let waits = self.retired.has_closed() || !held && self.replaced.has_closed();
         waits && self.give_back_ended(pages, pins.oldest(), held)
     }
@@ -337,7 +337,8 @@ impl PageNodes {
     fn give_back_ended(&mut self, pages: &mut Pages, oldest: u64, held: bool) -> bool {
         for _ in 0..GIVEN_BACK_MAX {
             // Planted: a node's place is reused although a reader is pinned.
-            let retired = self.retired.take_before(if planted(119) { u64::MAX } else { oldest });
+            let retired =
+                self.retired.take_before(if planted(Mutant::NodeReusedUnderReader) { u64::MAX } else { oldest });
             let replaced = || if held { None } else { self.replaced.take_before(oldest) };
             let Some(node) = retired.or_else(replaced) else { return false };
             self.give_back(pages, node);
@@ -381,7 +382,7 @@ impl PageNodes {
     /// Called when other content has replaced all: forgets the places kept for reuse.
     pub(crate) fn clear(&mut self) {
         // Planted: free places outlive the content they were in.
-        if planted(121) {
+        if planted(Mutant::NodePlacesSurviveLoad) {
             return;
         }
         self.free = [Vec::new(), Vec::new()];

@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, NUMBER_MAX, bytes_of, page_number, page_word, summary_number, summary_word};
 use crate::free_map::FreeMap;
-use perdura_pmem::{Region, planted};
+use perdura_pmem::{Mutant, Region, planted};
 use std::ops::Range;
 
 pub(crate) struct PageTable {
@@ -72,7 +72,7 @@ impl PageTable {
                 return Err(Error::damaged(region.name(), at, what));
             };
             // Planted: the pages of the newest confirmation are free.
-            if number <= confirmed - u64::from(planted(108)) {
+            if number <= confirmed - u64::from(planted(Mutant::NewestPagesFreeAtStart)) {
                 self.free.remove(page);
             } else {
                 region.store(at, free);
@@ -94,7 +94,7 @@ impl PageTable {
         }
         for page in pages.clone() {
             // Planted: a page has the number of the confirmation after the one that covers it.
-            let number = (self.number + u64::from(planted(107))).min(NUMBER_MAX);
+            let number = (self.number + u64::from(planted(Mutant::PageOfLaterPersist))).min(NUMBER_MAX);
             region.store(self.geometry.word_at(page), page_word(number, page, self.salt));
         }
         batch.add(self.geometry.word_at(pages.start), 8 * pages.len() as u64);
@@ -111,7 +111,7 @@ impl PageTable {
         region.write(first, bytes_of(&words));
         batch.add(first, 8 * words.len() as u64);
         // Planted: a block is named by the confirmation after the one that covers it.
-        let number = (self.number + u64::from(planted(150))).min(NUMBER_MAX);
+        let number = (self.number + u64::from(planted(Mutant::PageTableOfLaterPersist))).min(NUMBER_MAX);
         region.store(at, summary_word(number, block, self.salt));
         batch.add(at, 8);
     }

@@ -6,7 +6,7 @@
 //!
 //! Thread-safety: owned by the writer's lock.
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use std::ops::{Index, IndexMut};
 
 /// Levels of fullness at which pages are listed.
@@ -45,7 +45,10 @@ impl PageUse {
 
     pub(crate) fn may_leave(&self) -> bool {
         // Planted: a page that a run is filling is set aside when what it held has ended.
-        self.held == 0 && (!self.open || planted(115)) && !self.unknown && (!self.nodes || self.retired)
+        self.held == 0
+            && (!self.open || planted(Mutant::FillingPageReleased))
+            && !self.unknown
+            && (!self.nodes || self.retired)
     }
 
     /// Whether the page's content is known, and neither a run nor an epoch's end is about to change

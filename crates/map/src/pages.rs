@@ -18,7 +18,7 @@ use crate::page_counts::Counts;
 use crate::page_table::PageTable;
 use crate::page_use::{PageUse, PageUses};
 use crate::pin::Pins;
-use perdura_pmem::{Region, planted};
+use perdura_pmem::{Mutant, Region, planted};
 use std::sync::Arc;
 
 /// Pages in a run, if so many adjacent ones are free.
@@ -142,7 +142,7 @@ impl Pages {
     /// Says that the newest confirmation has this number.
     pub(crate) fn confirmed(&mut self, number: u64) {
         // Planted: the next confirmation has the same number.
-        self.table.number = number + u64::from(!planted(102));
+        self.table.number = number + u64::from(!planted(Mutant::TwoPersistsOneNumber));
     }
 
     /// Keeps pages for `nodes` nodes of `node_bytes` bytes, which only a rollback may take.
@@ -273,7 +273,10 @@ impl Pages {
         let last = self.geometry.page_of(run.end - 1);
         for page in run.first_page..=last {
             // Planted: a run frees the page that it has filled in part.
-            if self.geometry.page_at(page) + u64::from(planted(111)) * (self.geometry.page_bytes - 1) >= run.at {
+            if self.geometry.page_at(page)
+                + u64::from(planted(Mutant::PartlyFilledPageReleased)) * (self.geometry.page_bytes - 1)
+                >= run.at
+            {
                 self.free_now(page);
             } else {
                 self.close(page);
@@ -331,7 +334,7 @@ impl Pages {
     pub(crate) fn hold(&mut self, object: Ref) {
         // Planted: a page may be freed when nothing in it is live, though a chain runs through
         // records in it.
-        if planted(112) {
+        if planted(Mutant::LinkedPageReleased) {
             return;
         }
         for (page, bytes) in self.geometry.parts(object) {
@@ -427,7 +430,7 @@ impl Pages {
             (page_use.live, page_use.held, page_use.unknown) = (live, live, false);
             page_use.retired = page_use.nodes;
             // Planted: loading a snapshot keeps the pages of the old content.
-            if !page_use.open && !page_use.leaving && !planted(148) {
+            if !page_use.open && !page_use.leaving && !planted(Mutant::LoadKeepsOldPages) {
                 self.emptied.push(page as u32);
             }
         }
@@ -463,7 +466,7 @@ impl Pages {
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> (usize, bool) {
         let _span = perdura_pmem::trace::span("map_free");
         // Planted: pages are freed although a reader is pinned.
-        let oldest = if planted(110) { u64::MAX } else { oldest };
+        let oldest = if planted(Mutant::PagesFreedUnderReader) { u64::MAX } else { oldest };
         let most = self.leaving.last_closed().min(FREED_AT_ONCE_MAX) + FREED_MAX;
         let mut freed = 0;
         while freed < most
@@ -499,7 +502,7 @@ impl Pages {
         self.geometry.parts(place).all(|(page, _)| {
             let page_use = &self.uses[page];
             // Planted: nodes are put into pages that are set aside.
-            page_use.nodes && (!page_use.retired && !page_use.leaving || planted(114))
+            page_use.nodes && (!page_use.retired && !page_use.leaving || planted(Mutant::NodeInDyingPage))
         })
     }
 

@@ -17,7 +17,7 @@
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 /// Sets of counts, so that threads seldom share one.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -60,11 +60,11 @@ impl Pins {
         fence(Ordering::SeqCst);
         let epoch = self.epoch.load(Ordering::Relaxed);
         // Planted: an epoch takes over counts in which there still are readers.
-        if self.readers(epoch + 1) == 0 || planted(144) {
+        if self.readers(epoch + 1) == 0 || planted(Mutant::EpochTakesOverReaders) {
             self.epoch.store(epoch + 1, Ordering::Release);
         }
         // Planted: what is retired counts as retired in the epoch before.
-        epoch - u64::from(planted(149))
+        epoch - u64::from(planted(Mutant::RetiredOneEpochEarly))
     }
 
     /// The oldest epoch with a reader, or `u64::MAX` without one. What was retired in an older

@@ -13,7 +13,7 @@ use crate::pending::{Change, Pending};
 use crate::record::Records;
 use crate::timestamps::Ts;
 use crate::versions::{Candidate, link_older, versions};
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 /// Content of the chain.
 pub(crate) struct Rebuilt {
@@ -77,7 +77,7 @@ fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
     }
     // Links are stored in place. A process that died between a store and its flush has left one
     // that this walk has followed. Planted: such a link is taken for durable.
-    if !planted(147) {
+    if !planted(Mutant::KilledLinkCountsAsDurable) {
         records.region.reclaim_all(candidates.iter().map(|found| (found.record.offset(), OLDER_AT + 8)));
     }
     let pending = candidates.partition_point(|found| found.ts > root.forgotten);

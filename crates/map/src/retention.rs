@@ -14,7 +14,7 @@ use crate::pages::Urgency;
 use crate::pending::Change;
 use crate::state::{Core, State, Tagged};
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use rustc_hash::FxHashSet;
 
 /// Changes forgotten in one turn of the writer's lock, besides those of the same timestamp.
@@ -64,7 +64,7 @@ impl<I: Index> Core<I> {
         };
         self.take_back(&mut state, count, head)?;
         // Planted: a rollback leaves the newest timestamp one too high.
-        self.set_last(&mut state, from - u64::from(!planted(129)));
+        self.set_last(&mut state, from - u64::from(!planted(Mutant::RollbackOneTooHigh)));
         self.keep_for_rollback(&mut state, 0);
         self.stir();
         Ok(())
@@ -121,7 +121,7 @@ impl<I: Index> Core<I> {
             state.cut.push(change.record);
         }
         // Planted: records that are rolled back stay linked.
-        state.head = if planted(128) { state.head } else { head };
+        state.head = if planted(Mutant::RolledBackRecordLinked) { state.head } else { head };
         state.is_dirty = true;
         self.recycle(state);
     }
@@ -167,7 +167,7 @@ impl<I: Index> Core<I> {
         let up_to = state.forget_to;
         let turn = state.pending.at(TURN_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
         // The mark rises before versions go that a read below it would see. Planted: only after.
-        let is_late = planted(132);
+        let is_late = planted(Mutant::ForgottenPublishedLate);
         let up_to = if is_late { turn } else { self.views.raise(turn) };
         let may_go_on = up_to < turn && self.views.is_out_of_the_way(state.forget_to);
         if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
@@ -207,7 +207,7 @@ impl<I: Index> Core<I> {
             }
         }
         // Planted: forgetting drops the newest version.
-        if planted(130) {
+        if planted(Mutant::ForgetDropsNewest) {
             state.dead.push(change.record);
         }
         if change.record.is_deletion() {
@@ -287,8 +287,11 @@ impl<I: Index> Core<I> {
             state.pending.since(from).copied().collect()
         };
         // Planted: changes count that others at the same timestamp have replaced.
-        let replaced: FxHashSet<Ref> =
-            changes.iter().filter(|change| change.replaces && !planted(133)).map(|change| change.before).collect();
+        let replaced: FxHashSet<Ref> = changes
+            .iter()
+            .filter(|change| change.replaces && !planted(Mutant::ReplacedRecordsCountAfterStart))
+            .map(|change| change.before)
+            .collect();
         for change in changes.iter().filter(|change| !replaced.contains(&change.record)) {
             let record = self.records.get(change.record)?;
             let mutation = if change.tag {

@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::state::{Core, Tagged};
 use crate::stream::{self, FRAME_BYTES, Header};
 use crate::timestamps::Timestamps;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl<I: Index> Core<I> {
         let mut state = self.state.lock();
         self.check_content(&state)?;
         // Planted: a snapshot is of a state that is not confirmed.
-        if !planted(137) {
+        if !planted(Mutant::SnapshotOfUnpersisted) {
             self.confirm(&mut state);
         }
         let garbage = state.garbage();

@@ -13,8 +13,8 @@ use crate::record::Records;
 use crate::timestamps::{Timestamps, Ts};
 use crate::views::Views;
 use crate::wake::Wake;
-use perdura_pmem::planted;
 use perdura_pmem::sync::{Mutex, PriorityMutex};
+use perdura_pmem::{Mutant, planted};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -129,7 +129,7 @@ impl<I: Index> State<I> {
     /// Whether a snapshot or a load keeps the collector away.
     pub(crate) fn is_held(&self) -> bool {
         // Planted: a snapshot does not hold off the collector.
-        self.holds.any() && !planted(126) || self.is_loading
+        self.holds.any() && !planted(Mutant::SnapshotHoldsNoCollector) || self.is_loading
     }
 
     /// Whether somebody may read what confirmations do not reach any more: under a snapshot, or

@@ -13,7 +13,7 @@ use crate::node::{Build, Node, Slot, Standing, Tweak};
 use crate::page_nodes::{PageReader, PageWriter};
 use crate::record::{Newest, Record, Records, common_bytes, head8};
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use smallvec::SmallVec;
 
 /// More levels than a tree can have: with two children a node, 2^48 entries.
@@ -171,7 +171,7 @@ pub(crate) fn relocate(nodes: &mut PageWriter<'_>, key: &[u8], (link, level): (u
 fn lift(nodes: &mut PageWriter<'_>, mut path: Path, mut link: u64, mut level: u8, mut tweak: Tweak) -> Result<()> {
     loop {
         // Planted: a published leaf is changed in place.
-        let is_own = nodes.is_unseen(link) || planted(138) && level == 0;
+        let is_own = nodes.is_unseen(link) || planted(Mutant::LeafChangedInPlace) && level == 0;
         let new = if is_own { nodes.change(link, level, &tweak)? } else { nodes.put_tweaked(link, level, &tweak)? };
         let Some(step) = path.pop() else {
             nodes.edit.root = new;
@@ -183,7 +183,7 @@ fn lift(nodes: &mut PageWriter<'_>, mut path: Path, mut link: u64, mut level: u8
         }
         (link, level) = (step.link, level + 1);
         // Planted: the entry of a child is no longer the child's first.
-        if !tweak.is_first() || planted(140) {
+        if !tweak.is_first() || planted(Mutant::SeparatorNotFirstKey) {
             tweak = Tweak::Relink(step.index, new);
             continue;
         }
@@ -260,7 +260,7 @@ fn put_root(nodes: &mut PageWriter<'_>, build: Build) -> Result<u64> {
     if build.level > 0 && build.slots.len() == 1 {
         let mut link = build.slots[0].child;
         // Planted: the only child of a root goes with it.
-        planted(139).then(|| nodes.replace(link));
+        planted(Mutant::OnlyChildDropped).then(|| nodes.replace(link));
         // That child may itself have one child only.
         for _ in 0..LEVELS_MAX {
             let node = nodes.node(link, None)?;

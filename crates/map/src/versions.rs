@@ -8,7 +8,7 @@ use crate::format::{OLDER_AT, Ref, link};
 use crate::index::Entry;
 use crate::record::{Records, head16};
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use std::cmp::Ordering;
 
 /// Records asked for ahead of their use.
@@ -89,7 +89,7 @@ fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut
     let mut kept: Vec<Ref> = Vec::new();
     let mut previous = None;
     // Planted: the version that a read at `forgotten` sees is dropped with those it supersedes.
-    let drops_all = planted(142);
+    let drops_all = planted(Mutant::OpeningDropsNeededVersion);
     for version in versions {
         if version.ts <= forgotten + u64::from(drops_all) {
             // The newest of those not above the mark is the last that counts, unless it is a
@@ -101,7 +101,8 @@ fn of_one_key(versions: &[Candidate], forgotten: Ts, replaced: bool, found: &mut
             break;
         }
         // Planted: of several changes at one timestamp all count.
-        let is_replaced = previous.replace(version.ts) == Some(version.ts) && !planted(141);
+        let is_replaced =
+            previous.replace(version.ts) == Some(version.ts) && !planted(Mutant::SameTimestampChangesAllCount);
         found.replaced += u64::from(is_replaced && replaced);
         if !is_replaced || replaced {
             kept.push(version.record);

@@ -15,8 +15,8 @@
 //! (I8).
 
 use crate::timestamps::Ts;
-use perdura_pmem::planted;
 use perdura_pmem::sync::{Mutex, yield_now};
+use perdura_pmem::{Mutant, planted};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -61,7 +61,7 @@ impl Views {
     /// The oldest timestamp that a view holds, or `Ts::MAX`.
     pub(crate) fn oldest(&self) -> Ts {
         // Planted: a view does not hold the mark.
-        if planted(116) { Ts::MAX } else { !self.oldest.load(Ordering::Acquire) }
+        if planted(Mutant::ViewHoldsNoForgetting) { Ts::MAX } else { !self.oldest.load(Ordering::Acquire) }
     }
 
     /// Enters a view at `at`, unless that is below the mark, which is returned then.

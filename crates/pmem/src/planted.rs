@@ -1,20 +1,22 @@
 //! Errors of reasoning, planted to test the tests.
 //!
 //! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
-//! replay past a gap. Each such error is a line beside the code it breaks, `if planted(N) { .. }`,
-//! and a number in the explorer's list. They exist only with the feature `planted`, which the
+//! replay past a gap. Each such error is a [`Mutant`]: a line beside the code it breaks,
+//! `if planted(Mutant::PurgePastCheckpoint) { .. }`, and an entry of the explorer's list. They exist only with the feature `planted`, which the
 //! explorer alone turns on; without it [`planted`] is the constant `false`.
 //!
 //! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
 //! several can be tried at once.
 
+use crate::Mutant;
+
 /// The body of a thread that the seeded scheduler starts.
 type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
-/// Whether the error of that number is planted in this thread now.
+/// Whether the mutant is planted in this thread now.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub const fn planted(_number: u32) -> bool {
+pub const fn planted(_mutant: Mutant) -> bool {
     false
 }
 
@@ -31,7 +33,7 @@ pub use switched::{InForce, Planting, planted};
 
 #[cfg(feature = "planted")]
 mod switched {
-    use super::Body;
+    use super::{Body, Mutant};
     use std::cell::{Cell, RefCell};
     use std::marker::PhantomData;
     use std::panic::Location;
@@ -39,17 +41,17 @@ mod switched {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     thread_local! {
-        /// The number of the error in force in this thread; 0 for none.
-        static NUMBER: Cell<u32> = const { Cell::new(0) };
+        /// The mutant in force in this thread.
+        static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
         static PLANTING: RefCell<Option<Arc<Planting>>> = const { RefCell::new(None) };
     }
 
-    /// Whether the error of that number is planted in this thread now. The seeded scheduler may
+    /// Whether the mutant is planted in this thread now. The seeded scheduler may
     /// stall the thread here, so that others get to rely on what they wrongly may.
     #[inline]
     #[track_caller]
-    pub fn planted(number: u32) -> bool {
-        let chosen = NUMBER.get() == number;
+    pub fn planted(mutant: Mutant) -> bool {
+        let chosen = CHOSEN.get() == Some(mutant);
         if chosen {
             PLANTING.with_borrow(|planting| {
                 planting.iter().for_each(|planting| planting.reached.store(true, Ordering::Relaxed))
@@ -64,20 +66,20 @@ mod switched {
 
     /// An error that some threads have.
     pub struct Planting {
-        number: u32,
+        mutant: Mutant,
         reached: AtomicBool,
     }
 
     impl Planting {
-        /// The error `number`, in no thread yet.
-        pub fn new(number: u32) -> Arc<Planting> {
-            Arc::new(Planting { number, reached: AtomicBool::new(false) })
+        /// The mutant, in no thread yet.
+        pub fn new(mutant: Mutant) -> Arc<Planting> {
+            Arc::new(Planting { mutant, reached: AtomicBool::new(false) })
         }
 
         /// Plants the error in the calling thread, instead of the one planted there before, until
         /// the result is dropped.
         pub fn plant(self: &Arc<Planting>) -> InForce {
-            NUMBER.set(self.number);
+            CHOSEN.set(Some(self.mutant));
             let before = PLANTING.replace(Some(self.clone()));
             InForce { before, here: PhantomData }
         }
@@ -98,7 +100,7 @@ mod switched {
     impl Drop for InForce {
         fn drop(&mut self) {
             let before = self.before.take();
-            NUMBER.set(before.as_ref().map_or(0, |planting| planting.number));
+            CHOSEN.set(before.as_ref().map(|planting| planting.mutant));
             PLANTING.set(before);
         }
     }
@@ -123,21 +125,22 @@ mod switched {
         /// threads of a worker have its own.
         #[test]
         fn an_error_is_in_its_threads_only() {
-            let errors = [Planting::new(1), Planting::new(2)];
+            let mutants = [Mutant::AckBeforeVisible, Mutant::LostUpdate];
+            let errors = mutants.map(Planting::new);
             std::thread::scope(|scope| {
-                for (error, number) in errors.iter().zip([1, 2]) {
+                for (error, index) in errors.iter().zip([0, 1]) {
                     scope.spawn(move || {
                         let in_force = error.plant();
-                        let look = || assert!(planted(number) && !planted(3 - number));
+                        let look = || assert!(planted(mutants[index]) && !planted(mutants[1 - index]));
                         look();
                         Scheduler::new(1).run(vec![Box::new(look), Box::new(look)]);
                         drop(in_force);
-                        assert!(!planted(number));
+                        assert!(!planted(mutants[index]));
                     });
                 }
             });
             assert!(errors.iter().all(|error| error.was_reached()));
-            assert!(!Planting::new(1).was_reached());
+            assert!(!Planting::new(mutants[0]).was_reached());
         }
     }
 }

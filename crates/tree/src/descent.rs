@@ -3,6 +3,7 @@
 use crate::keys::Keys;
 use crate::node::{Changed, Seen};
 use crate::trunk::Trunk;
+use perdura_pmem::Mutant;
 
 /// The part of the entries that lie below `key`, from 0 to 1, if the nodes of each level had
 /// equally many.
@@ -45,7 +46,7 @@ impl<'t> Descent<'t> {
     pub(crate) fn to<K: Keys>(trunk: &'t Trunk<K>, key: &[u8], behind: bool) -> Result<Descent<'t>, Changed> {
         let root = trunk.root();
         // Planted: a root that was split meanwhile counts as the whole tree.
-        let is_whole = perdura_pmem::planted(290);
+        let is_whole = perdura_pmem::planted(Mutant::RootSplitUnnoticed);
         // SAFETY: nodes live as long as the tree.
         let mut seen = unsafe { &*root }.read();
         // A root that was split meanwhile is one half of the tree.
@@ -59,14 +60,14 @@ impl<'t> Descent<'t> {
             child.prefetch();
             // Planted: a child that was split before it was read counts as it was when it was
             // found.
-            let is_unsplit = perdura_pmem::planted(291);
+            let is_unsplit = perdura_pmem::planted(Mutant::LeafSplitUnnoticed);
             let child = child.read();
             // The child was this node's when it was found.
             if !is_unsplit {
                 seen.check()?;
             }
             // Planted: a separator that moves up later goes unnoticed.
-            if index > 0 && !perdura_pmem::planted(292) {
+            if index > 0 && !perdura_pmem::planted(Mutant::SeparatorMoveUnnoticed) {
                 previous = Some(seen);
             }
             if index < seen.shape.count {

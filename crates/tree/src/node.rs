@@ -7,6 +7,7 @@
 
 use crate::atomic::{AtomicU64, Ordering, fence, wait_until};
 use crate::keys::{Keys, head_of, top_of};
+use perdura_pmem::Mutant;
 use perdura_pmem::ahead::prefetch;
 use std::cmp;
 use std::ptr;
@@ -326,7 +327,7 @@ impl Drop for Change<'_> {
     fn drop(&mut self) {
         let version = self.0.version.load(Ordering::Relaxed);
         // Planted: a node has its old version again once it is changed.
-        let next = if perdura_pmem::planted(297) { version - 1 } else { version + 1 };
+        let next = if perdura_pmem::planted(Mutant::NodeVersionGoesBack) { version - 1 } else { version + 1 };
         self.0.version.store(next, Ordering::Release);
     }
 }

@@ -6,6 +6,7 @@
 use crate::keys::{Keys, common};
 use crate::node::Node;
 use crate::writer::{Step, Writer, named_at, separator_before, separator_behind};
+use perdura_pmem::Mutant;
 
 impl<'t, K: Keys> Writer<'t, K> {
     /// Prepares the nodes before the separator at `place` for keys up to `high`, which will take
@@ -20,7 +21,7 @@ impl<'t, K: Keys> Writer<'t, K> {
         let mut node = self.child(above, index);
         loop {
             // Planted: nodes skip what their keys have in common with a separator that goes.
-            if !perdura_pmem::planted(295) {
+            if !perdura_pmem::planted(Mutant::PrefixKeptWithoutSeparator) {
                 self.blunt(node, low, high);
             }
             let shape = node.shape();
@@ -70,7 +71,7 @@ impl<'t, K: Keys> Writer<'t, K> {
         match before {
             Some(place) => self.widen(path, place, Some(smallest)),
             // Planted: the nodes that become the tree's first ones keep skipping bytes.
-            None if perdura_pmem::planted(296) => {}
+            None if perdura_pmem::planted(Mutant::FirstNodesKeepSkipping) => {}
             None => self.open_below(self.child(node, 1)),
         }
         let named = before.map(|(depth, index)| {
@@ -78,7 +79,7 @@ impl<'t, K: Keys> Writer<'t, K> {
             (named.change(), index, self.entry(smallest, named.shape().skip))
         });
         // Planted: a leaf that goes keeps its version.
-        let left = gone.iter().filter(|_| !perdura_pmem::planted(298));
+        let left = gone.iter().filter(|_| !perdura_pmem::planted(Mutant::GoneLeafKeepsVersion));
         let (change, _gone) = (node.change(), left.map(|node| node.change()).collect::<Vec<_>>());
         if let Some((named, index, entry)) = &named {
             named.set_entry(*index, *entry);

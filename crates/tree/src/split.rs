@@ -6,6 +6,7 @@
 use crate::keys::{Keys, common};
 use crate::node::{Change, Node, Shape};
 use crate::writer::{Path, Step, Writer, named_at, separator_before, separator_behind};
+use perdura_pmem::Mutant;
 
 impl<'t, K: Keys> Writer<'t, K> {
     /// Goes down to the leaf of `key`, which then has room for one entry more.
@@ -78,7 +79,11 @@ impl<'t, K: Keys> Writer<'t, K> {
         }
         // Planted: a node skips what its own keys have in common, instead of those that may be
         // looked for in it.
-        let high = if perdura_pmem::planted(299) { node.0.entry(node.0.shape().count - 1).reference } else { high };
+        let high = if perdura_pmem::planted(Mutant::HighKeyOfLastEntry) {
+            node.0.entry(node.0.shape().count - 1).reference
+        } else {
+            high
+        };
         let keys = &self.trunk.keys;
         node.skip(keys, common(keys.key(low), keys.key(high)));
     }

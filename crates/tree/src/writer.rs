@@ -4,6 +4,7 @@ use crate::arena::Arena;
 use crate::keys::{Keys, head_of};
 use crate::node::{Entry, Node};
 use crate::trunk::Trunk;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::MutexGuard;
 
 /// The one writer of a tree.
@@ -81,7 +82,9 @@ impl<'t, K: Keys> Writer<'t, K> {
             let named = separator_before(&path).filter(|_| place == 0);
             let named = named.map(|(depth, index)| (path[depth].node.change(), index));
             // Planted: a separator keeps a reference that was replaced in its leaf.
-            if let Some((node, index)) = named.as_ref().filter(|_| !perdura_pmem::planted(294)) {
+            if let Some((node, index)) =
+                named.as_ref().filter(|_| !perdura_pmem::planted(Mutant::SeparatorKeepsReplaced))
+            {
                 node.set_entry(*index, Entry { reference, ..node.0.entry(*index) });
             }
             change.set_entry(place, entry);
@@ -132,7 +135,7 @@ impl<'t, K: Keys> Writer<'t, K> {
         let entry = self.entry(second, path[depth].node.shape().skip);
         let (named, change) = (path[depth].node.change(), leaf.change());
         // Planted: a separator keeps naming an entry that is removed.
-        if !perdura_pmem::planted(293) {
+        if !perdura_pmem::planted(Mutant::SeparatorNamesRemoved) {
             named.set_entry(index, entry);
         }
         change.remove(0, None);

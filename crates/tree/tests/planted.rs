@@ -6,7 +6,7 @@
 
 use perdura_pmem::planted::Planting;
 use perdura_pmem::sim::Scheduler;
-use perdura_pmem::sync;
+use perdura_pmem::{Mutant, sync};
 use perdura_tree::{Keys, Tree};
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A run with a seed. It panics if anything is wrong.
 type Run = fn(u64);
 
-/// All planted errors by number, each with the run that notices it.
-const PLANTED: [(u32, Run); 10] = [
-    (290, |seed| a_root_is_split(seed)),
-    (291, |seed| a_leaf_is_split(seed)),
-    (292, |seed| a_separator_moves_up(seed)),
-    (293, |_| a_smallest_entry_changes()),
-    (294, |_| a_smallest_entry_changes()),
-    (295, |_| leaves_go_from(60)),
-    (296, |_| leaves_go_from(0)),
-    (297, |_| a_first_leaf_goes()),
-    (298, |_| a_first_leaf_goes()),
-    (299, |_| alike_keys_come()),
+/// All planted errors, each with the run that notices it.
+const PLANTED: [(Mutant, Run); 10] = [
+    (Mutant::RootSplitUnnoticed, |seed| a_root_is_split(seed)),
+    (Mutant::LeafSplitUnnoticed, |seed| a_leaf_is_split(seed)),
+    (Mutant::SeparatorMoveUnnoticed, |seed| a_separator_moves_up(seed)),
+    (Mutant::SeparatorNamesRemoved, |_| a_smallest_entry_changes()),
+    (Mutant::SeparatorKeepsReplaced, |_| a_smallest_entry_changes()),
+    (Mutant::PrefixKeptWithoutSeparator, |_| leaves_go_from(60)),
+    (Mutant::FirstNodesKeepSkipping, |_| leaves_go_from(0)),
+    (Mutant::NodeVersionGoesBack, |_| a_first_leaf_goes()),
+    (Mutant::GoneLeafKeepsVersion, |_| a_first_leaf_goes()),
+    (Mutant::HighKeyOfLastEntry, |_| alike_keys_come()),
 ];
 /// Seeds of each run.
 const SEEDS: u64 = 40;
@@ -151,13 +151,13 @@ fn leaves_go_from(first: u64) {
 /// Hazard: an error that no test notices, or one that is planted and tried nowhere.
 #[test]
 fn each_planted_error_is_noticed() {
-    for (number, run) in PLANTED {
-        let planting = Planting::new(number);
+    for (mutant, run) in PLANTED {
+        let planting = Planting::new(mutant);
         let in_force = planting.plant();
         let is_noticed = (0..SEEDS).any(|seed| catch_unwind(|| run(seed)).is_err());
         drop(in_force);
-        assert!(planting.was_reached(), "no run reaches planted error {number}");
-        assert!(is_noticed, "planted error {number} is not noticed");
+        assert!(planting.was_reached(), "no run reaches {mutant:?}");
+        assert!(is_noticed, "{mutant:?} is not noticed");
     }
 }
 
@@ -174,9 +174,11 @@ fn list_and_sources_agree() {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("the crate's sources") {
         let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a source file");
-        let numbers = text.split("planted(").skip(1).filter_map(|rest| rest.split(')').next()?.parse::<u32>().ok());
-        found.extend(numbers);
+        let mutants = text.split("planted(Mutant::").skip(1).filter_map(|rest| rest.split(')').next());
+        found.extend(mutants.map(str::to_owned));
     }
     found.sort_unstable();
-    assert_eq!(found, PLANTED.map(|(number, _)| number));
+    let mut listed = PLANTED.map(|(mutant, _)| format!("{mutant:?}"));
+    listed.sort_unstable();
+    assert_eq!(found, listed);
 }

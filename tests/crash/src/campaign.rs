@@ -64,7 +64,7 @@ pub trait Campaign: Sync {
     fn plant(&self, seed: u64) -> Vec<Verdict>;
     /// Plants one error: what shows it, or why it was not noticed. `None` if the product has no
     /// such error.
-    fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>>;
+    fn plant_one(&self, mutant: &str, seed: u64) -> Option<Result<String, &'static str>>;
 }
 
 /// The campaign over a subject's scenarios.
@@ -157,8 +157,8 @@ impl<S: Subject> Campaign for Of<S> {
         planted::test::<S>(seed, &root())
     }
 
-    fn plant_one(&self, number: u32, seed: u64) -> Option<Result<String, &'static str>> {
-        let planted = S::planted().iter().find(|planted| planted.number == number)?;
+    fn plant_one(&self, mutant: &str, seed: u64) -> Option<Result<String, &'static str>> {
+        let planted = S::planted().iter().find(|planted| planted.name() == mutant)?;
         Some(planted::look_for::<S>(planted, seed, &root()))
     }
 

@@ -1,9 +1,9 @@
 //! `perdura-crash [--seed N] [--images N | --minutes N | --forever] [--product NAME]
-//! [--scenario NAME] [--no-mutations] [--plant N] [--mute PLACE] [--costs]`:
+//! [--scenario NAME] [--no-mutations] [--plant NAME] [--mute PLACE] [--costs]`:
 //! explores each product until it has seen enough, or all of them in turn until the time is up, or
 //! (`--forever`) until an interrupt or a violation stops it.
 //!
-//! `--plant N` only plants that error of reasoning and says what shows it. `--mute PLACE` only
+//! `--plant NAME` only plants that error of reasoning and says what shows it. `--mute PLACE` only
 //! switches off the call sites whose file and line contain `PLACE`, e.g. `segments.rs:217`.
 //!
 //! Prints images per hazard and the lint's findings of each product, the mutations whose search
@@ -28,7 +28,7 @@ struct Arguments {
     extent: Extent,
     product: Option<String>,
     mutations: bool,
-    plant: Option<u32>,
+    plant: Option<String>,
     mute: Option<String>,
     costs: bool,
 }
@@ -51,8 +51,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(number) = arguments.plant {
-        return plant_one(&campaigns, number, arguments.extent.seed);
+    if let Some(mutant) = &arguments.plant {
+        return plant_one(&campaigns, mutant, arguments.extent.seed);
     }
     if let Some(place) = &arguments.mute {
         return mute(&campaigns, place, arguments.extent.seed);
@@ -79,18 +79,18 @@ fn main() -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn plant_one(campaigns: &[&dyn Campaign], number: u32, seed: u64) -> ExitCode {
-    match quietly(|| campaigns.iter().find_map(|campaign| campaign.plant_one(number, seed))) {
+fn plant_one(campaigns: &[&dyn Campaign], mutant: &str, seed: u64) -> ExitCode {
+    match quietly(|| campaigns.iter().find_map(|campaign| campaign.plant_one(mutant, seed))) {
         Some(Ok(shown)) => {
-            println!("planted error {number} is caught: {shown}");
+            println!("planted error {mutant} is caught: {shown}");
             ExitCode::SUCCESS
         }
         Some(Err(why)) => {
-            println!("NOT CAUGHT planted error {number}: {why}");
+            println!("NOT CAUGHT planted error {mutant}: {why}");
             ExitCode::FAILURE
         }
         None => {
-            eprintln!("perdura-crash: there is no planted error {number}");
+            eprintln!("perdura-crash: there is no planted error {mutant}");
             ExitCode::from(2)
         }
     }
@@ -130,7 +130,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             Long("forever") => extent.time = Some(Duration::MAX),
             Long("product") => arguments.product = Some(parser.value()?.string()?),
             Long("scenario") => extent.scenario = Some(parser.value()?.string()?),
-            Long("plant") => arguments.plant = Some(parser.value()?.parse()?),
+            Long("plant") => arguments.plant = Some(parser.value()?.string()?),
             Long("mute") => arguments.mute = Some(parser.value()?.string()?),
             Long("costs") => arguments.costs = true,
             Long("no-mutations") => arguments.mutations = false,

@@ -3,7 +3,7 @@
 //!
 //! A worker plants an error in its own threads and looks for it, in crash images and in runs
 //! without a crash, while another worker looks for another one. An error whose line no run reaches
-//! counts as not noticed. So does a number that is in the sources but not in the list, or in the
+//! counts as not noticed. So does a name that is in the sources but not in the list, or in the
 //! list but not exactly once in the sources.
 
 use crate::explore::{Depth, explore};
@@ -110,13 +110,14 @@ struct State {
 }
 
 impl<S: Subject> Search<S> {
-    fn new(planted: &'static Planted, seed: u64, places: &[(u32, &'static str, u32)]) -> Search<S> {
-        let place = places.iter().find(|(number, ..)| *number == planted.number);
+    fn new(planted: &'static Planted, seed: u64, places: &[Place]) -> Search<S> {
+        let name = planted.name();
+        let place = places.iter().find(|(mutant, ..)| *mutant == name);
         Search {
             planted,
             place: place.map(|(_, file, line)| (*file, *line)),
             attempts: attempts(planted.shown_by, seed),
-            planting: Planting::new(planted.number),
+            planting: Planting::new(planted.mutant),
             begun: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
@@ -148,14 +149,14 @@ impl<S: Subject> Search<S> {
     }
 
     fn verdict(&self) -> Verdict {
-        let Planted { number, rule, error, shown_by } = self.planted;
+        let Planted { mutant, rule, error, shown_by } = self.planted;
         let cost = self.state().cost;
         let (caught, note, shown) = match self.result() {
             Ok(shown) if shown.name == *shown_by => (true, String::new(), format!(" (in {:?})", shown.name)),
             Ok(shown) => (true, String::new(), format!(" (in {:?}, not in {shown_by:?})", shown.name)),
             Err(why) => (false, format!(" ({why})"), String::new()),
         };
-        Verdict { site: format!("planted error {number}, {rule}: {error}{note}"), caught, cost, shown }
+        Verdict { site: format!("{mutant:?}, {rule}: {error}{note}"), caught, cost, shown }
     }
 }
 
@@ -177,10 +178,13 @@ pub fn look_for<S: Subject>(planted: &'static Planted, seed: u64, root: &Path) -
     Ok(format!("in {attempts} runs, {:.1} s, by {name:?}{hint}: {what}", time.as_secs_f64()))
 }
 
+/// The name of a planted error, and its file and line.
+type Place = (String, &'static str, u32);
+
 /// The lines of the planted errors.
-fn places<S: Subject>(root: &Path) -> Vec<(u32, &'static str, u32)> {
+fn places<S: Subject>(root: &Path) -> Vec<Place> {
     let places = sources::planted(&S::PRODUCT, root).unwrap_or_default();
-    places.into_iter().map(|(number, file, line)| (number, &*file.leak(), line)).collect()
+    places.into_iter().map(|(mutant, file, line)| (mutant, &*file.leak(), line)).collect()
 }
 
 /// The runs to try, those of `shown_by` first.
@@ -208,21 +212,22 @@ pub fn test<S: Subject>(seed: u64, root: &Path) -> Vec<Verdict> {
     verdicts
 }
 
-/// Numbers on which the list and the sources disagree.
-fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
+/// Names on which the list and the sources disagree.
+fn mismatches(list: &[Planted], places: &[(String, String, u32)]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (number, file, line) in
-        places.iter().filter(|(number, ..)| list.iter().all(|planted| planted.number != *number))
+    for (mutant, file, line) in
+        places.iter().filter(|(mutant, ..)| list.iter().all(|planted| planted.name() != *mutant))
     {
-        wrong.push(format!("planted error {number} at {file}:{line} is not in the list"));
+        wrong.push(format!("planted error {mutant} at {file}:{line} is not in the list"));
     }
     for (index, planted) in list.iter().enumerate() {
-        let count = places.iter().filter(|(number, ..)| *number == planted.number).count();
+        let name = planted.name();
+        let count = places.iter().filter(|(mutant, ..)| *mutant == name).count();
         if count != 1 {
-            wrong.push(format!("planted error {} stands in {count} places, must stand in one", planted.number));
+            wrong.push(format!("planted error {name} stands in {count} places, must stand in one"));
         }
-        if list[..index].iter().any(|before| before.number == planted.number) {
-            wrong.push(format!("planted error {} is twice in the list", planted.number));
+        if list[..index].iter().any(|before| before.mutant == planted.mutant) {
+            wrong.push(format!("planted error {name} is twice in the list"));
         }
     }
     wrong
@@ -232,14 +237,17 @@ fn mismatches(list: &[Planted], places: &[(u32, String, u32)]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const fn planted(number: u32) -> Planted {
-        Planted { number, rule: "(I1)", error: "", shown_by: "" }
+    const FIRST: Mutant = Mutant::AckBeforeVisible;
+    const SECOND: Mutant = Mutant::LostUpdate;
+
+    const fn planted(mutant: Mutant) -> Planted {
+        Planted { mutant, rule: "(I1)", error: "", shown_by: "" }
     }
 
     /// A search has a verdict with what showed the error, and without.
     #[test]
     fn a_search_has_a_verdict() {
-        static NOWHERE: Planted = planted(1);
+        static NOWHERE: Planted = planted(FIRST);
         let search = Search::<crate::map::Scenario>::new(&NOWHERE, 1, &[]);
         let verdict = search.verdict();
         assert!(!verdict.caught && verdict.site.ends_with("(never reached)"), "{}", verdict.site);
@@ -252,11 +260,11 @@ mod tests {
     /// but not listed would never be planted.
     #[test]
     fn list_and_sources_must_agree() {
-        let at = |number: u32| (number, "a.rs".to_owned(), 1);
-        assert!(mismatches(&[planted(1), planted(2)], &[at(2), at(1)]).is_empty());
-        assert_eq!(mismatches(&[planted(1)], &[at(1), at(2)]).len(), 1, "not listed");
-        assert_eq!(mismatches(&[planted(1), planted(2)], &[at(1)]).len(), 1, "nowhere");
-        assert_eq!(mismatches(&[planted(1)], &[at(1), at(1)]).len(), 1, "in two places");
-        assert_eq!(mismatches(&[planted(1), planted(1)], &[at(1)]).len(), 1, "listed twice");
+        let at = |mutant: Mutant| (format!("{mutant:?}"), "a.rs".to_owned(), 1);
+        assert!(mismatches(&[planted(FIRST), planted(SECOND)], &[at(SECOND), at(FIRST)]).is_empty());
+        assert_eq!(mismatches(&[planted(FIRST)], &[at(FIRST), at(SECOND)]).len(), 1, "not listed");
+        assert_eq!(mismatches(&[planted(FIRST), planted(SECOND)], &[at(FIRST)]).len(), 1, "nowhere");
+        assert_eq!(mismatches(&[planted(FIRST)], &[at(FIRST), at(FIRST)]).len(), 1, "in two places");
+        assert_eq!(mismatches(&[planted(FIRST), planted(FIRST)], &[at(FIRST)]).len(), 1, "listed twice");
     }
 }

@@ -46,14 +46,14 @@ pub fn unreached(product: &Product, root: &Path, reached: &[CallSite]) -> io::Re
     Ok(missing)
 }
 
-/// Errors that can be planted in the product: their numbers, and file and line.
-pub fn planted(product: &Product, root: &Path) -> io::Result<Vec<(u32, String, u32)>> {
+/// Errors that can be planted in the product: their names, and file and line.
+pub fn planted(product: &Product, root: &Path) -> io::Result<Vec<(String, String, u32)>> {
     let mut places = Vec::new();
     for name in source_files(product, root)? {
         let text = std::fs::read_to_string(root.join(&name))?;
         for (line, code) in text.lines().enumerate() {
-            let numbers = code.split("planted(").skip(1).filter_map(|rest| rest.split(')').next()?.parse::<u32>().ok());
-            places.extend(numbers.map(|number| (number, name.clone(), line as u32 + 1)));
+            let mutants = code.split("planted(Mutant::").skip(1).filter_map(|rest| rest.split(')').next());
+            places.extend(mutants.map(|mutant| (mutant.to_owned(), name.clone(), line as u32 + 1)));
         }
     }
     Ok(places)

@@ -3,8 +3,8 @@
 //! A subject knows what a run does, what must be found after a crash, and how to check it. The
 //! explorer knows where to crash and what a crash may leave.
 
-use perdura_pmem::Medium;
 use perdura_pmem::sim::{Scheduler, SiteKind};
+use perdura_pmem::{Medium, Mutant};
 use std::sync::Arc;
 
 /// A group of scenarios, and a label of stretches within them.
@@ -58,14 +58,21 @@ pub type Stall = Option<(&'static str, u32)>;
 /// An error of reasoning that can be planted in a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// Its number, as at `planted(number)` in the code.
-    pub number: u32,
+    /// Its name, as at `planted(mutant)` in the code.
+    pub mutant: Mutant,
     /// The rule it breaks: (I1) to (I11), or the place where the rule is written.
     pub rule: &'static str,
     /// What the product does wrong while it is planted.
     pub error: &'static str,
     /// The scenario or drill that is known to notice it, which is tried first.
     pub shown_by: &'static str,
+}
+
+impl Planted {
+    /// Its name, as the sources and `--plant` have it.
+    pub fn name(&self) -> String {
+        format!("{:?}", self.mutant)
+    }
 }
 
 /// Mark of a finished recovery: from here on everybody sees what it found.

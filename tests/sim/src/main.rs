@@ -1,9 +1,9 @@
-//! `perdura-sim [--seed N] [--seeds N] [--plant N] [--no-plants]`: runs whole clusters in one
+//! `perdura-sim [--seed N] [--seeds N] [--plant NAME] [--no-plants]`: runs whole clusters in one
 //! thread each, as their seeds decide (crates/kv/src/sim).
 //!
 //! `--seed N` is the first seed, and the only one unless `--seeds` says how many. Then each error
 //! of reasoning that can be planted in a replica is planted, and must be noticed within a thousand
-//! seeds; `--plant N` does only that, for one error; `--no-plants` leaves it out.
+//! seeds; `--plant NAME` does only that, for one error; `--no-plants` leaves it out.
 //!
 //! Prints what the runs have had, each violation with its seed and how to run it again, and last
 //! `seeds N, violations N`. Exit status 1 on a violation or an error that was not noticed.
@@ -28,7 +28,7 @@ const PRINTED_MAX: usize = 10;
 struct Arguments {
     seed: Option<u64>,
     seeds: Option<u64>,
-    plant: Option<u32>,
+    plant: Option<String>,
     no_plants: bool,
 }
 
@@ -40,7 +40,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         match argument {
             Long("seed") => arguments.seed = Some(parser.value()?.parse()?),
             Long("seeds") => arguments.seeds = Some(parser.value()?.parse()?),
-            Long("plant") => arguments.plant = Some(parser.value()?.parse()?),
+            Long("plant") => arguments.plant = Some(parser.value()?.string()?),
             Long("no-plants") => arguments.no_plants = true,
             other => return Err(other.unexpected()),
         }
@@ -80,8 +80,8 @@ fn main() -> ExitCode {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|_| {}));
     }
-    if let Some(number) = arguments.plant {
-        return if planted::find(Some(number)) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if let Some(mutant) = &arguments.plant {
+        return if planted::find(Some(mutant)) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let first = arguments.seed.unwrap_or(0);
     let count = arguments.seeds.unwrap_or(if arguments.seed.is_some() { 1 } else { SEEDS });

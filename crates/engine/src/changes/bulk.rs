@@ -17,6 +17,7 @@ use crate::shadow::change::Change;
 use crate::shadow::page::PageShadow;
 use crate::shadow::writer::Writer;
 use crate::table::Table;
+use perdura_pmem::Mutant;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -96,7 +97,11 @@ impl BulkInsert {
         }
         let page = self.pages.last().expect("just made sure");
         // Planted: incarnations begin again at 0 in a page that was given back.
-        let rid = if perdura_pmem::planted(88) { Rid::new(page.next, 0) } else { self.rid(page.next) };
+        let rid = if perdura_pmem::planted(Mutant::BulkRidsOfIncarnationZero) {
+            Rid::new(page.next, 0)
+        } else {
+            self.rid(page.next)
+        };
         let header = VersionHeader::new(rid, row);
         let word = segments.write(&self.table, &header, row)?;
         let page = self.pages.last_mut().expect("just made sure");
@@ -124,7 +129,7 @@ impl BulkInsert {
         if let Some(page) = self.pages.last_mut() {
             page.next = row;
             // Planted: a refused row counts in the checksum of its page.
-            page.folded ^= if perdura_pmem::planted(266) { 0 } else { folded };
+            page.folded ^= if perdura_pmem::planted(Mutant::RefusedRowInChecksum) { 0 } else { folded };
             page.line_dirty = false;
         }
         version
@@ -318,7 +323,7 @@ impl BulkInsert {
             };
             self.table.space().free_all(replaced);
             // Planted: the checksum covers the rows as they were inserted, not as they were edited.
-            if !perdura_pmem::planted(52) {
+            if !perdura_pmem::planted(Mutant::ChecksumOfInsertedRows) {
                 self.pages[index].folded = self.fold_again(index);
             }
         }
@@ -376,7 +381,7 @@ impl BulkInsert {
     /// Returns unused RIDs and holes to the table's allocator, after publication.
     pub fn finish(mut self) {
         // Planted: holes are collected after publication, when others may have made more of them.
-        if perdura_pmem::planted(65) {
+        if perdura_pmem::planted(Mutant::HolesCollectedAfterPublication) {
             self.holes.clear();
             self.collect_holes();
         }

@@ -8,6 +8,7 @@ use super::claim::{Claim, Step};
 use super::table_writes::TableWrites;
 use crate::files::chain;
 use crate::format::{Rid, VERSION_HEADER, Word};
+use perdura_pmem::Mutant;
 
 impl TableWrites {
     /// Moves row `rid` to a free cell of a segment of the transaction's own, unless somebody holds
@@ -18,11 +19,11 @@ impl TableWrites {
         let table = self.table.clone();
         let is_held = matches!(self.claim(&table, rid, true, in_place), Claim::Contended(_));
         // Planted: a row is moved while another transaction holds it.
-        if is_held && !perdura_pmem::planted(93) {
+        if is_held && !perdura_pmem::planted(Mutant::LockedRowMoved) {
             return None;
         }
         // Planted: a row is moved from where it was when it was looked for.
-        let is_there = table.newest(rid.row()).0 == from || perdura_pmem::planted(91);
+        let is_there = table.newest(rid.row()).0 == from || perdura_pmem::planted(Mutant::RowMovedFromStalePlace);
         let found = table.chain().header(from, rid).ok().filter(|_| is_there);
         // SAFETY: the row is locked, so nobody replaces its newest version, and purge frees none
         // that is not replaced.

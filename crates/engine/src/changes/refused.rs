@@ -9,6 +9,7 @@
 use super::table_writes::TableWrites;
 use crate::format::Rid;
 use crate::shadow::writer::LockKey;
+use perdura_pmem::Mutant;
 
 impl TableWrites {
     /// Takes back the insert of a row, the last write of the transaction; the row's keys are taken
@@ -25,8 +26,11 @@ impl TableWrites {
         let Some(mut shadow) = slot.lock_existing() else { return };
         let Some(change) = shadow.change_mut(&self.writer) else { return };
         // Planted: the version of a refused row is free while its word is still there.
-        let version =
-            if perdura_pmem::planted(267) { change.after().get(position) } else { change.take_back_insert(position) };
+        let version = if perdura_pmem::planted(Mutant::RefusedVersionFreedEarly) {
+            change.after().get(position)
+        } else {
+            change.take_back_insert(position)
+        };
         let is_waited_for = self.writer.has_tabled(LockKey::row(self.table.id(), rid));
         if is_waited_for {
             change.lock(position);

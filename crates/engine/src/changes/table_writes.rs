@@ -24,6 +24,7 @@ use crate::space::segments::LastSwept;
 use crate::table::Table;
 use crate::table::visibility::{newest_met_in, newest_up_to};
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 /// Versions that a transaction writes between two looks at what waits for purge.
@@ -254,7 +255,8 @@ impl TableWrites {
         let mut met = 0;
         match own {
             // Planted: a RID that was reused is taken for the row it named before.
-            Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
+            Some(Own::Row(own))
+                if own.incarnation() == rid.incarnation() || perdura_pmem::planted(Mutant::ReusedRidTakenForOld) => {}
             Some(_) => return Ok(Written::Gone),
             None => {
                 if !held {
@@ -268,15 +270,15 @@ impl TableWrites {
                     return Ok(Written::Gone);
                 }
                 // Planted: the first updater does not win.
-                if csn > limit && !perdura_pmem::planted(59) {
+                if csn > limit && !perdura_pmem::planted(Mutant::LostUpdate) {
                     return Ok(Written::Changed);
                 }
                 // Planted: a deleted row is changed.
-                if newest.is_tombstone() && !perdura_pmem::planted(60) {
+                if newest.is_tombstone() && !perdura_pmem::planted(Mutant::DeletedRowChanged) {
                     return Ok(Written::Gone);
                 }
                 // Planted: a version in an unswept segment is replaced.
-                if !perdura_pmem::planted(61) {
+                if !perdura_pmem::planted(Mutant::VersionReplacedInUnsweptSegment) {
                     self.swept.ensure(table.space().segments(), newest)?;
                 }
                 met = csn;
@@ -469,7 +471,7 @@ impl TableWrites {
     pub(super) fn free(&self, versions: impl IntoIterator<Item = Word>, rids: impl IntoIterator<Item = Rid>) {
         self.table.space().free_all(versions);
         // Planted: the RID of an undone insert is lost.
-        self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(62)));
+        self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(Mutant::RolledBackRidLost)));
     }
 
     /// Takes the transaction's changes off all pages and keeps what they name: the next start
@@ -604,7 +606,7 @@ impl TableWrites {
         }
         self.segments.release(&self.table);
         // Planted: the places that moved rows have left are never purged.
-        if retired.rows > 0 && !(perdura_pmem::planted(92) && self.writer.moves()) {
+        if retired.rows > 0 && !(perdura_pmem::planted(Mutant::MovedRowPlaceNeverPurged) && self.writer.moves()) {
             self.table.space().retire(retired);
         }
     }

@@ -7,6 +7,7 @@ use crate::format::Word;
 use crate::shadow::change::Change;
 use crate::shadow::slots::{LockedPage, Shadows};
 use crate::shadow::writer::Writer;
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ impl Touched {
             return true;
         }
         // Planted: a writer enters its first change without a look for readers.
-        if shadows.has_readers() && !perdura_pmem::planted(33) {
+        if shadows.has_readers() && !perdura_pmem::planted(Mutant::WriterSkipsReaders) {
             return false;
         }
         self.change(shadow, page, writer);

@@ -16,8 +16,8 @@ use super::directory::Directory;
 use super::stack::Stack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
-use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
+use perdura_pmem::{Mutant, Region};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -124,7 +124,7 @@ impl Chain {
         }
         let last = self.file(sequence - 1).expect("the last file");
         // Planted: the link names a file before the file exists.
-        if perdura_pmem::planted(47) {
+        if perdura_pmem::planted(Mutant::LinkBeforeHeader) {
             last.link_next();
         }
         let usual = self.context.file_bytes(sequence);

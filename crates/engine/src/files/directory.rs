@@ -22,7 +22,7 @@ use super::datafile::DataFile;
 use super::stack::Stack;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PageState, Rid, Word};
-use perdura_pmem::{LINE_BYTES, Region};
+use perdura_pmem::{LINE_BYTES, Mutant, Region};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page of the row directory.
@@ -165,7 +165,7 @@ impl Directory {
         let end = u32::from(self.position_of(row) | (LINE_BYTES / 8 - 1) as u16) + 1;
         let page = self.page(self.page_of(row)).expect("a page that exists");
         // Planted: a RID is given out in a part of its page that does not count as in use.
-        if page.in_use.load(Ordering::Relaxed) < end && !perdura_pmem::planted(41) {
+        if page.in_use.load(Ordering::Relaxed) < end && !perdura_pmem::planted(Mutant::RidInUnusedPart) {
             page.in_use.fetch_max(end.min(1 << self.page_shift), Ordering::AcqRel);
         }
     }
@@ -239,7 +239,7 @@ impl Directory {
     pub fn store(&self, row: u64, word: Word) {
         debug_assert!(word.is_empty() || self.is_in_use(row), "row {row:#x} is not in use");
         let (region, at) = self.place(row).expect("a row that exists");
-        if perdura_pmem::planted(64) {
+        if perdura_pmem::planted(Mutant::StorePastMedium) {
             // SAFETY: in bounds and aligned, and readers that race load a whole word. It is
             // planted: a store past the one door.
             return unsafe { region.as_ptr().add(at as usize).cast_mut().cast::<u64>().write_volatile(word.0) };
@@ -288,7 +288,7 @@ impl Directory {
             for at in (line.max(page.at + 8)..line + LINE_BYTES).step_by(8) {
                 let word = Word(page.region.load(at));
                 // Planted: incarnations begin again at 0.
-                let is_kept = word.is_sound() && !perdura_pmem::planted(87);
+                let is_kept = word.is_sound() && !perdura_pmem::planted(Mutant::LeftPageLosesIncarnations);
                 let empty = if is_kept { Word::empty(word.incarnation()) } else { Word::EMPTY };
                 if word != empty {
                     page.region.store(at, empty.0);

@@ -11,6 +11,7 @@ use super::tree::{Index, damaged};
 use crate::error::Result;
 use crate::format::{LeafKind, entry_key, entry_row, push_entry};
 use crate::space::segments::Segments;
+use perdura_pmem::Mutant;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -190,7 +191,7 @@ impl IndexBuild {
         for leaf in &self.leaves {
             let bytes = leaves.bytes(*leaf);
             // Planted: they say so only in DRAM.
-            if !perdura_pmem::planted(231) {
+            if !perdura_pmem::planted(Mutant::NewLeavesNotInUse) {
                 bytes.set_state(LeafKind::InUse);
             }
             entering.enter(bytes.low(), *leaf);

@@ -6,6 +6,7 @@ use super::page::Page;
 use super::tree::{Index, LeafEnd, damaged};
 use crate::error::Result;
 use crate::format::{entry_key, entry_row};
+use perdura_pmem::Mutant;
 use perdura_tree::{Keys, Place};
 use std::borrow::Cow;
 
@@ -54,7 +55,7 @@ impl Index {
         };
         let is_still = mark.is_none_or(|mark| slot.is_still(mark));
         // Planted: it is not the leaf any more.
-        let counts = is_still && (place.holds() || perdura_pmem::planted(207));
+        let counts = is_still && (place.holds() || perdura_pmem::planted(Mutant::ReaderSkipsLeafCheck));
         if counts { found.map(Some) } else { Ok(None) }
     }
 

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
-use perdura_pmem::Region;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
+use perdura_pmem::{Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -171,7 +171,7 @@ impl Leaves {
             return None;
         }
         // Planted: entries count before their commit is durable.
-        if perdura_pmem::planted(202) {
+        if perdura_pmem::planted(Mutant::EntryValidBeforeCommit) {
             let bytes = self.bytes(leaf);
             bytes.set_valid(bytes.loaded_valid() | inserted);
         }
@@ -213,7 +213,8 @@ impl Leaves {
         let bytes = self.bytes(leaf);
         // A later commit may have deleted the entry, and stored that before.
         // Planted: it comes back.
-        let gone = deleted | if perdura_pmem::planted(230) { 0 } else { shadow.deleted_and_stored() };
+        let gone = deleted
+            | if perdura_pmem::planted(Mutant::LateCommitRevivesEntry) { 0 } else { shadow.deleted_and_stored() };
         // Redo stores it again until it is flushed behind.
         let _unflushed = trace::span(trace::TRANSIENT);
         let before = bytes.loaded_valid();
@@ -228,7 +229,7 @@ impl Leaves {
             self.queue().push_asked(leaf);
         }
         // Planted: nobody flushes the valid word before a checkpoint goes past it.
-        if !std::mem::replace(&mut shadow.noted, true) && !perdura_pmem::planted(226) {
+        if !std::mem::replace(&mut shadow.noted, true) && !perdura_pmem::planted(Mutant::CheckpointPastUnflushedValid) {
             note();
         }
     }

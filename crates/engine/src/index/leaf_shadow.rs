@@ -11,6 +11,7 @@ use crate::shadow::reach::Reach;
 use crate::shadow::slot::Shadow;
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ impl View<'_> {
         match &self.own {
             // Planted: a scan sees what its transaction inserts later.
             Some(own) if Arc::ptr_eq(own.writer, &change.writer) => {
-                change.step <= own.seen || perdura_pmem::planted(222)
+                change.step <= own.seen || perdura_pmem::planted(Mutant::WalkMeetsOwnLaterWrites)
             }
             _ => change.writer.csn().is_some_and(|csn| csn <= self.snapshot),
         }
@@ -127,10 +128,10 @@ impl LeafShadow {
         if let Some(open) = self.open.iter().find(|change| is_open(change)) {
             // Planted: a key that another transaction is deleting is free; one that another is
             // inserting.
-            if perdura_pmem::planted(219) && open.deleted & bit != 0 {
+            if perdura_pmem::planted(Mutant::PendingDeleteIsFree) && open.deleted & bit != 0 {
                 return Standing::Gone;
             }
-            if !perdura_pmem::planted(218) {
+            if !perdura_pmem::planted(Mutant::PendingInsertIsFree) {
                 return Standing::Undecided;
             }
         }
@@ -164,7 +165,9 @@ impl LeafShadow {
     /// Takes back what `writer` did after step `seen`; `None` for all of it.
     pub fn undo(&mut self, writer: &Arc<Writer>, seen: Option<u64>) {
         // Planted: what a rollback undoes stays in the leaf.
-        let is_undone = |change: &LeafChange| seen.is_none_or(|seen| change.step > seen && !perdura_pmem::planted(216));
+        let is_undone = |change: &LeafChange| {
+            seen.is_none_or(|seen| change.step > seen && !perdura_pmem::planted(Mutant::RollbackLeavesEntries))
+        };
         self.open.retain(|change| !Arc::ptr_eq(&change.writer, writer) || !is_undone(change));
     }
 
@@ -192,7 +195,7 @@ impl LeafShadow {
             folded ^= change.folded;
         }
         // Planted: an entry that came and went within the transaction is logged.
-        let gone = if perdura_pmem::planted(228) { 0 } else { deleted };
+        let gone = if perdura_pmem::planted(Mutant::EntryDeletedWithinLoggedAsInserted) { 0 } else { deleted };
         (inserted & !gone, deleted & !inserted, folded)
     }
 
@@ -243,8 +246,8 @@ impl LeafShadow {
     pub fn forget(&mut self, reach: &Reach) {
         // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees
         // its entry.
-        let limit = if perdura_pmem::planted(203) { Csn::MAX } else { reach.limit() };
-        let limit = if perdura_pmem::planted(204) { reach.covered() } else { limit };
+        let limit = if perdura_pmem::planted(Mutant::SlotReusedBeforeRedo) { Csn::MAX } else { reach.limit() };
+        let limit = if perdura_pmem::planted(Mutant::SlotReusedUnderSnapshot) { reach.covered() } else { limit };
         self.has_lost |= self.stored.all().1 != 0;
         self.stored.forget(limit, reach);
     }
@@ -297,7 +300,7 @@ impl LeafShadow {
     /// entries in slots.
     pub fn adopt(&mut self, old: &LeafShadow, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
         // Planted: the changes under way stay behind.
-        for change in old.open.iter().filter(|_| !perdura_pmem::planted(209)) {
+        for change in old.open.iter().filter(|_| !perdura_pmem::planted(Mutant::SplitLeavesChangesBehind)) {
             let (inserted, deleted) = (moved(change.inserted), moved(change.deleted));
             if inserted | deleted != 0 {
                 let folded = fold(inserted ^ deleted);

@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{LINE_BYTES, Region};
+use perdura_pmem::{LINE_BYTES, Mutant, Region};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -428,7 +428,7 @@ impl Leaves {
         let mut kept = Vec::new();
         for left in lists.quarantined.drain(..no_readers) {
             // Planted: redo needs what is there.
-            match left.is_done(limit) || perdura_pmem::planted(206) {
+            match left.is_done(limit) || perdura_pmem::planted(Mutant::LeafPlaceReusedBeforeRedo) {
                 true => ended.push(left.leaf),
                 false => kept.push(left),
             }
@@ -500,7 +500,7 @@ impl Leaves {
 fn clear(region: &Region, places: impl Iterator<Item = u64>) {
     for at in places {
         // Planted: what was there looks like a leaf.
-        if !perdura_pmem::planted(229) {
+        if !perdura_pmem::planted(Mutant::OldContentLooksLikeLeaves) {
             region.store(at, 0);
         }
         region.flush(at, 8);

@@ -12,6 +12,7 @@ use super::tree::Index;
 use crate::error::Error;
 use crate::files::chain::{Chain, SegmentId};
 use crate::format::{IndexDefinition, LEAF_HEADER, LeafKind};
+use perdura_pmem::Mutant;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cmp::Ordering;
@@ -159,7 +160,7 @@ impl Indexes {
             let is_same = next.head == kept.head && bytes(next).low() == bytes(kept).low();
             if is_same {
                 // Planted: the earlier version counts.
-                if is_later(self.leaves(), next.leaf, kept.leaf) != perdura_pmem::planted(225) {
+                if is_later(self.leaves(), next.leaf, kept.leaf) != perdura_pmem::planted(Mutant::OlderTwinLeafCounts) {
                     std::mem::swap(next, kept);
                 }
                 void.push(next.leaf);

@@ -12,6 +12,7 @@ use super::replace::{Part, Plan, Spares, retire, separator};
 use super::tree::{Ground, Index, LockedLeaf};
 use crate::error::Result;
 use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key};
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 
 /// Most leaves that are packed together.
@@ -242,7 +243,10 @@ impl Index {
             _ => olds[0].bytes.set_state(LeafKind::Retired),
         }
         // Planted: it stays in use.
-        olds[1..].iter().filter(|_| !perdura_pmem::planted(213)).for_each(|old| retire(&old.bytes));
+        olds[1..]
+            .iter()
+            .filter(|_| !perdura_pmem::planted(Mutant::JoinKeepsRightLeaf))
+            .for_each(|old| retire(&old.bytes));
         // A walk that comes between is to meet the lock rather than pass by.
         self.populate(&mut olds[0]);
         for old in &olds[1..] {

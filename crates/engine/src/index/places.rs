@@ -6,6 +6,7 @@
 
 use super::leaf::LeafId;
 use crate::files::chain::SegmentId;
+use perdura_pmem::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of the places of leaves of one size, one of so many may be free before leaves are moved.
@@ -66,7 +67,7 @@ impl Places {
             segment.free += 1;
         }
         // Planted: a segment is given back although a leaf there is in use, or in quarantine.
-        let in_use = usize::from(perdura_pmem::planted(268));
+        let in_use = usize::from(perdura_pmem::planted(Mutant::LeafSegmentReturnedInUse));
         if segment.free + in_use >= segment.leaves.len() {
             size.empty.insert(id);
         }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::chain::Chain;
 use crate::format::{Word, data_file_name, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 /// Content of a redo record about a leaf.
@@ -73,11 +74,11 @@ impl Indexes {
     pub fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
         let Some(mut named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: deletions are not repeated.
-        if perdura_pmem::planted(215) {
+        if perdura_pmem::planted(Mutant::RedoSkipsDeletions) {
             named.entries.retain(|entry| entry.is_inserted);
         }
         // Planted: redo stores where the record says, whatever leaf has the entries now.
-        if perdura_pmem::planted(214) {
+        if perdura_pmem::planted(Mutant::RedoByPlace) {
             let bytes = self.leaves().bytes(named.leaf);
             bytes.set_valid(bytes.loaded_valid() | record.inserted);
             bytes.flush_valid();
@@ -96,7 +97,7 @@ impl Indexes {
     ) -> Result<()> {
         let Some(named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: the keys of a prepared transaction are free after a restart.
-        if perdura_pmem::planted(223) {
+        if perdura_pmem::planted(Mutant::PreparedKeysFree) {
             return Ok(());
         }
         // The log names the entries where they are until the transaction is over.

@@ -13,6 +13,7 @@ use super::tree::{Ground, Index, LockedLeaf, damaged};
 use crate::error::Result;
 use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key, fold_entry, units_for_long};
 use crate::space::segments::Segments;
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -137,7 +138,9 @@ impl Index {
         let high = leaf.end.high();
         // What a leaf was left with beyond its end is that of the next.
         // Planted: it is taken along.
-        entries.retain(|(entry, _)| high.is_none_or(|high| *entry < high) || perdura_pmem::planted(211));
+        entries.retain(|(entry, _)| {
+            high.is_none_or(|high| *entry < high) || perdura_pmem::planted(Mutant::LeafEndTakenAlong)
+        });
         Ok(entries)
     }
 
@@ -278,7 +281,8 @@ impl Index {
             bytes.write(place, entry).iter().for_each(|range| lines.add(range));
             occupied |= 1 << place.0;
             // Planted: entries that are inserted or deleted count.
-            let counts = valid[*of as usize] >> slot & 1 | u64::from(perdura_pmem::planted(212));
+            let counts = valid[*of as usize] >> slot & 1
+                | u64::from(perdura_pmem::planted(Mutant::UncountedEntriesCountAfterSplit));
             counting |= counts << place.0;
             moved[*of as usize][*slot as usize] = place.0 as u8 + 1;
         }
@@ -292,12 +296,13 @@ impl Index {
     pub(super) fn publish_parts(&self, parts: &[Part]) {
         let first = self.leaves().bytes(parts[0].leaf);
         // Planted: a new leaf is in use before its content is durable.
-        if !perdura_pmem::planted(200) {
+        if !perdura_pmem::planted(Mutant::LeafInUseBeforeContent) {
             first.fence();
         }
         for index in (0..parts.len()).rev() {
             // Planted: the old leaf is void before the one on the right is durable.
-            let index = if perdura_pmem::planted(201) { parts.len() - 1 - index } else { index };
+            let index =
+                if perdura_pmem::planted(Mutant::FullLeafVoidBeforeRight) { parts.len() - 1 - index } else { index };
             let bytes = self.leaves().bytes(parts[index].leaf);
             put_in_use(&bytes);
         }
@@ -316,7 +321,7 @@ impl Index {
             for (number, change) in shadow.open().enumerate() {
                 let is_known = shadow.open().take(number).any(|known| Arc::ptr_eq(&known.writer, &change.writer));
                 // Planted: a transaction does not learn where its changes are.
-                if !is_known && !perdura_pmem::planted(210) {
+                if !is_known && !perdura_pmem::planted(Mutant::SplitHiddenFromTransaction) {
                     change.writer.inherit(self.leaves().table(), part.leaf);
                 }
             }

@@ -7,6 +7,7 @@
 
 use crate::shadow::reach::Reach;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 
 /// Stored changes from which on purge merges them.
@@ -129,7 +130,10 @@ impl StoredChanges {
         for change in self.list.drain(..covered) {
             match merged.last_mut() {
                 // Planted: a snapshot comes between.
-                Some(last) if !reach.tells_apart(last.csn, change.csn) || perdura_pmem::planted(227) => {
+                Some(last)
+                    if !reach.tells_apart(last.csn, change.csn)
+                        || perdura_pmem::planted(Mutant::SeenEntryMergedAway) =>
+                {
                     last.absorb(&change);
                 }
                 _ => {

@@ -17,6 +17,7 @@ use super::leaf_shadow::View;
 use super::leaves::Leaves;
 use super::tree::{Index, LockedLeaf, LowKeys};
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use perdura_tree::{Keys, Writer};
 use std::sync::atomic::Ordering;
 
@@ -89,7 +90,7 @@ impl Index {
             return None;
         }
         // Planted: a leaf that becomes vacant meanwhile is missed.
-        let looks_once = perdura_pmem::planted(252);
+        let looks_once = perdura_pmem::planted(Mutant::VacantLeafMissed);
         let found = look();
         // A leaf that has become vacant meanwhile may have been missed.
         (looks_once || sees_all()).then_some(found)

@@ -17,6 +17,7 @@
 //! line.
 
 use crate::error::{Error, ErrorKind, Result};
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex, MutexGuard, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -115,7 +116,7 @@ impl Hold {
         loop {
             self.count(session).fetch_add(1, Ordering::SeqCst);
             // Planted: a change does not look whether the pool is held.
-            if !self.held.load(Ordering::SeqCst) || perdura_pmem::planted(270) {
+            if !self.held.load(Ordering::SeqCst) || perdura_pmem::planted(Mutant::ChangeSkipsHold) {
                 return true;
             }
             self.leave(session);
@@ -164,11 +165,11 @@ impl Hold {
         holds.last += 1;
         let number = HoldNumber(holds.last);
         // Planted: the counts are looked at before the mark is set.
-        let early = perdura_pmem::planted(272).then(|| (self.under_way(), yield_now()).0);
+        let early = perdura_pmem::planted(Mutant::HoldLooksBeforeMark).then(|| (self.under_way(), yield_now()).0);
         self.held.store(true, Ordering::SeqCst);
         let mut waited_for = early.unwrap_or_else(|| self.under_way());
         // Planted: the changes under way go on while the pool is held.
-        if perdura_pmem::planted(271) {
+        if perdura_pmem::planted(Mutant::HoldIgnoresChangesUnderWay) {
             waited_for.clear();
         }
         holds.present = Some(Present { number, waited_for });
@@ -183,7 +184,9 @@ impl Hold {
         loop {
             // A release meanwhile ends this wait as well, even if somebody else waits to hold the
             // pool since. Planted: the hold of another is taken for the own one.
-            let is_own = |present: &&mut Present| present.number == number || perdura_pmem::planted(273);
+            let is_own = |present: &&mut Present| {
+                present.number == number || perdura_pmem::planted(Mutant::ReleasedHoldTakesNext)
+            };
             let Some(present) = holds.present.as_mut().filter(is_own) else {
                 let what = "the hold was released while it waited for running statements; the pool is not held";
                 return Err(Error::new(ErrorKind::Killed, what));
@@ -211,7 +214,8 @@ impl Hold {
     pub(crate) fn release(&self, number: HoldNumber) -> bool {
         let holds = self.holds.lock();
         // Planted: a release ends whatever hold there is.
-        let is_present = |present: &Present| present.number == number || perdura_pmem::planted(276);
+        let is_present =
+            |present: &Present| present.number == number || perdura_pmem::planted(Mutant::ReleaseEndsAnyHold);
         holds.present.as_ref().is_some_and(is_present) && self.end(holds)
     }
 

@@ -18,6 +18,7 @@ mod list;
 use super::owner::{Description, LockKey, Owner, Wait};
 use crate::config::Clock;
 use crate::shadow::writer::Writer;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
@@ -91,7 +92,7 @@ impl Default for Lock {
 impl Lock {
     fn admits(&self, owner: u64, mode: LockMode) -> bool {
         // Planted: an owner may raise its shared lock beside other holders.
-        let raises = perdura_pmem::planted(63) && self.holders.contains(&owner);
+        let raises = perdura_pmem::planted(Mutant::SharedLockUpgradedBesideOthers) && self.holders.contains(&owner);
         let is_common = mode == self.mode && mode != LockMode::Exclusive;
         is_common || raises || self.holders.iter().all(|holder| *holder == owner)
     }
@@ -134,7 +135,7 @@ impl Lock {
     fn blockers(&self, waiter: u64) -> Vec<u64> {
         let Some(place) = self.queue.iter().position(|other| other.owner.id == waiter) else { return Vec::new() };
         // Planted: those before a waiter in the queue are not in its way.
-        let place = if perdura_pmem::planted(251) { 0 } else { place };
+        let place = if perdura_pmem::planted(Mutant::QueuedAheadNotInWay) { 0 } else { place };
         let before = self.queue.iter().take(place).map(|other| other.owner.id);
         self.holders.iter().copied().chain(before).filter(|id| *id != waiter).collect()
     }
@@ -143,7 +144,7 @@ impl Lock {
     fn advance(&mut self) {
         while let Some(waiter) = self.queue.front() {
             // Planted: the first in the queue gets a lock that others hold shared.
-            let beside = perdura_pmem::planted(255) && self.mode == LockMode::Shared;
+            let beside = perdura_pmem::planted(Mutant::QueueHeadIgnoresShared) && self.mode == LockMode::Shared;
             if !self.admits(waiter.owner.id, waiter.mode) && !beside {
                 return;
             }
@@ -275,7 +276,7 @@ impl LockTable {
         let mut shard = self.shard(key).lock();
         let lock = self.lock_of(&mut shard, key);
         // Planted: a writer is entered that has released its locks.
-        let releases = || writer.table_lock(key) || perdura_pmem::planted(254);
+        let releases = || writer.table_lock(key) || perdura_pmem::planted(Mutant::ReleasedWriterEntered);
         if !lock.holders.contains(&writer.owner()) && releases() {
             debug_assert!(lock.holders.is_empty() || lock.mode == LockMode::Intention, "a writer beside a reader");
             lock.grant(writer.owner(), LockMode::Intention);
@@ -297,7 +298,8 @@ impl LockTable {
         page: G,
     ) -> Result<LockOutcome, LockRefused> {
         // Planted: the holder's lock is put here after it may have released all such locks.
-        let early = perdura_pmem::planted(77).then(|| holder.filter(|holder| holder.table_lock(key)));
+        let early = perdura_pmem::planted(Mutant::ReleasedLockEntersTable)
+            .then(|| holder.filter(|holder| holder.table_lock(key)));
         let (held, timeout, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = self.lock_of(&mut shard, key);
@@ -449,7 +451,7 @@ impl LockTable {
             {
                 path.push((blocker, next));
                 // Planted: only cycles of two are found.
-                if !perdura_pmem::planted(253) && self.search(waiting, target, path, seen) {
+                if !perdura_pmem::planted(Mutant::OnlyShortCyclesFound) && self.search(waiting, target, path, seen) {
                     return true;
                 }
                 path.pop();

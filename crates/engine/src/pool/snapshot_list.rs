@@ -8,6 +8,7 @@
 //! others.
 
 use crate::shadow::reach::Reach;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -74,7 +75,7 @@ impl SnapshotList {
         loop {
             let csn = visible();
             // Planted: a snapshot is taken behind what purge has announced.
-            let is_behind = perdura_pmem::planted(265);
+            let is_behind = perdura_pmem::planted(Mutant::SnapshotBehindPurge);
             slot.csn.store(csn, Ordering::SeqCst);
             if self.announced.load(Ordering::SeqCst) <= csn || is_behind {
                 return csn;
@@ -93,7 +94,7 @@ impl SnapshotList {
     pub fn reach(&self, covered: u64) -> Reach {
         self.announced.fetch_max(covered, Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
-        let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(56);
+        let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(Mutant::PurgeIgnoresSnapshots);
         let snapshots: Vec<u64> = self.live().filter(below).collect();
         let purged = self.purged.load(Ordering::Relaxed);
         let limit = snapshots.iter().min().map_or(covered, |oldest| *oldest).max(purged);

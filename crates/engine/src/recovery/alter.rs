@@ -20,6 +20,7 @@ use crate::table::definition::Definition;
 use crate::txn::isolation::Isolation;
 use crate::txn::keys::{Key, rid_of};
 use crate::txn::session::Session;
+use perdura_pmem::Mutant;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -244,7 +245,7 @@ fn altered(table: &Table, indexes: &[AlteredIndex]) -> Result<Definition> {
         list.push(index);
     }
     // Planted: numbers are given again.
-    if perdura_pmem::planted(232) {
+    if perdura_pmem::planted(Mutant::IndexNumberReused) {
         next_number = numbers.iter().max().map_or(0, |most| most + 1);
     }
     Ok(Definition { indexes: list.into(), numbers: numbers.into(), next_number, bytes: before.bytes.clone() })

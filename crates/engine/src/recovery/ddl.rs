@@ -14,6 +14,7 @@ use crate::table::definition::Definition;
 use crate::table::visibility::ReadView;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 /// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when
@@ -33,7 +34,8 @@ fn next_table_id(pool: &Pool, session: &mut Session, catalog: &Arc<Table>) -> Re
     let counter = row.map(|rid| read_counter(session, catalog, rid).map(|id| (rid, id))).transpose()?;
     // Planted: ids of dropped tables are given again.
     let used = || pool.tables.all().iter().map(|table| table.id).max().unwrap_or(CATALOG_ID);
-    let id = counter.map_or(CATALOG_ID + 1, |(_, id)| if perdura_pmem::planted(46) { used() + 1 } else { id });
+    let id = counter
+        .map_or(CATALOG_ID + 1, |(_, id)| if perdura_pmem::planted(Mutant::TableIdReused) { used() + 1 } else { id });
     let next =
         id.checked_add(1).ok_or_else(|| Error::new(ErrorKind::TableFull, "the pool has given out all table ids"))?;
     let row = Entry::NextId(next).encode();
@@ -103,7 +105,7 @@ pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
         let table = pool.tables.find(name)?;
         check_undecided(pool, &table)?;
         // Planted: the files are removed before the catalog forgets them.
-        if perdura_pmem::planted(45) {
+        if perdura_pmem::planted(Mutant::FilesRemovedBeforeDrop) {
             pool.context.medium.remove(&data_file_name(table.id, 0))?;
             pool.context.medium.sync_dir()?;
             pool.context.medium.create(&data_file_name(table.id, 0), 64)?;

@@ -9,6 +9,7 @@ use crate::format::{PageState, Record, Rid, SpilledPage, Word, data_file_name, d
 use crate::index::redo::LeafRecord;
 use crate::table::Table;
 use perdura_log::Recovery;
+use perdura_pmem::Mutant;
 
 /// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store;
 /// the caller fences.
@@ -63,7 +64,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
             let base = table.directory().page_base(page);
             for (position, word) in verify_spilled(table, page, rows, place, crc)? {
                 // Planted: the words of a spilled page are not repeated.
-                if !perdura_pmem::planted(99) {
+                if !perdura_pmem::planted(Mutant::RedoSkipsSpilledPages) {
                     redo_word(table, base + u64::from(position), word);
                 }
             }
@@ -78,7 +79,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
 
 fn redo_word(table: &Table, row: u64, word: Word) {
     // Planted: a word that is seen is taken for durable.
-    if perdura_pmem::planted(39) && table.directory().raw_word(row) == word {
+    if perdura_pmem::planted(Mutant::RedoTrustsUnflushed) && table.directory().raw_word(row) == word {
         return;
     }
     // The word is stored even if it is there already: a killed process may have left it in the
@@ -204,7 +205,7 @@ pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64>
     }
     // A published page may have changed since. Each change has a record of its own, which verifies
     // it. Planted: it is verified once more.
-    if table.directory().state(page).is_published() && !perdura_pmem::planted(258) {
+    if table.directory().state(page).is_published() && !perdura_pmem::planted(Mutant::RedoVerifiesPublishedPage) {
         return Ok(0);
     }
     let mut folded = 0;

@@ -11,6 +11,7 @@ use crate::pool::prepared::Detached;
 use crate::shadow::row_set::RowSet;
 use crate::table::Table;
 use perdura_log::PreparedTxn;
+use perdura_pmem::Mutant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ fn restore_spilled(
     let rows = redo::verify_spilled(table, page, rows, place, crc)?;
     let base = table.directory().page_base(page);
     // Planted: the cell of its spilled words is free.
-    if !perdura_pmem::planted(260) {
+    if !perdura_pmem::planted(Mutant::PreparedSpilledCellsFree) {
         table.space().keep_cell(place, rows.len() as u64 * 8)?;
     }
     let mut positions = RowSet::default();
@@ -100,7 +101,7 @@ fn restore_row(detached: &mut Detached, table: &Arc<Table>, rid: Rid, word: Word
 /// row.
 fn keep_places(table: &Table, rid: Rid, word: Word) -> Result<()> {
     // Planted: the cell of a prepared transaction's version is not taken.
-    if !word.is_tombstone() && !perdura_pmem::planted(40) {
+    if !word.is_tombstone() && !perdura_pmem::planted(Mutant::PreparedCellsFree) {
         table.space().keep_cell(word, 0)?;
     }
     let base = table.directory().word(rid.row());
@@ -127,7 +128,7 @@ fn restore_page(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: u3
         }
     }
     // Planted: the pages that a prepared transaction filled are free.
-    if !perdura_pmem::planted(259) {
+    if !perdura_pmem::planted(Mutant::PreparedPagesFree) {
         table.space().keep_page(page);
     }
     detached.writes.restore_page(table, detached.owner.id, page, rows, folded);

@@ -13,6 +13,7 @@ use super::words::{Spilled, Words};
 use super::writer::Writer;
 use crate::format::Word;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -141,7 +142,7 @@ impl Change {
     pub fn own_at(&self, position: u16, stored: Word, seen: u64) -> Option<Own> {
         let written = self.steps.iter().find(|step| step.rows.contains(position))?.number;
         // Planted: a scan sees what its transaction wrote after it began.
-        if written <= seen || perdura_pmem::planted(78) {
+        if written <= seen || perdura_pmem::planted(Mutant::ScanSeesOwnLaterWrites) {
             return self.own(position, || stored);
         }
         let earlier = self.replaced.iter().rev().find(|one| one.position == position && one.step <= seen)?;
@@ -235,7 +236,7 @@ impl Change {
         while let Some(last) = self.replaced.pop_if(|one| one.by > seen) {
             let version = self.take_back(last.position);
             // Planted: undo does not give the row its earlier version back.
-            if !self.whole_page && !perdura_pmem::planted(80) {
+            if !self.whole_page && !perdura_pmem::planted(Mutant::UndoKeepsNewerOwnVersion) {
                 self.after.set(last.position, last.word);
             }
             self.step_back(last.position, last.step);

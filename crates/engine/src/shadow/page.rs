@@ -16,7 +16,7 @@ use super::writer::Writer;
 use crate::files::directory::Directory;
 use crate::format::{PageState, Word};
 use perdura_log::Csn;
-use perdura_pmem::trace;
+use perdura_pmem::{Mutant, trace};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl PageShadow {
         let others = self.active.iter().filter(|change| !Arc::ptr_eq(change.writer(), writer));
         let mut holds = others.filter(|change| change.writer().csn().is_none() && change.holds(position));
         // Planted: a lock in place holds nobody off.
-        if perdura_pmem::planted(76) {
+        if perdura_pmem::planted(Mutant::LockInPlaceHoldsNobody) {
             return None;
         }
         holds.next().map(Change::writer)
@@ -157,7 +157,7 @@ impl PageShadow {
         let Some(index) = stored else { return Tally::default() };
         // Planted: the committing thread leaves it to another who has stored the words to have them
         // flushed.
-        let is_own = unstored.is_some() || !perdura_pmem::planted(83);
+        let is_own = unstored.is_some() || !perdura_pmem::planted(Mutant::StoredByOtherNotFlushed);
         // No snapshot from before the page was published needs anything of it.
         let is_crowd = self.history.len() >= CROWD.max(self.merged * 2) || directory.state(page).csn() > 0;
         Tally {
@@ -209,7 +209,7 @@ impl PageShadow {
         }
         let place = match self.history.back() {
             // Planted: the history is in the order in which the commits were stored.
-            Some(last) if last.csn > csn && !perdura_pmem::planted(74) => {
+            Some(last) if last.csn > csn && !perdura_pmem::planted(Mutant::HistoryInOrderOfStoring) => {
                 self.history.partition_point(|other| other.csn < csn)
             }
             _ => self.history.len(),
@@ -258,7 +258,7 @@ impl PageShadow {
     /// position. Returns whether the reader may see any row.
     pub fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
         // Planted: a scan sees a commit only once its words are stored.
-        let unseen = perdura_pmem::planted(72);
+        let unseen = perdura_pmem::planted(Mutant::ScanWaitsForStoredWords);
         let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot && !unseen);
         let unstored: Vec<&Change> = self.active.iter().filter(visible).collect();
         let is_published =
@@ -273,7 +273,7 @@ impl PageShadow {
                 }
             }
             // Planted: a scan at an older snapshot sees the words that are stored.
-            let ignored = perdura_pmem::planted(73);
+            let ignored = perdura_pmem::planted(Mutant::OldSnapshotSeesStoredWords);
             for past in self.history.iter().rev().take_while(|past| past.csn > snapshot && !ignored) {
                 for position in past.deleted.iter().map(usize::from) {
                     words[position] = words[position].alive();
@@ -308,7 +308,9 @@ impl PageShadow {
     /// noted until [`PageShadow::end_purge`].
     pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
         // Planted: purge takes the whole history of a page.
-        let count = self.history.partition_point(|past| past.csn <= limit || perdura_pmem::planted(75));
+        let count = self
+            .history
+            .partition_point(|past| past.csn <= limit || perdura_pmem::planted(Mutant::PurgeTakesWholeHistory));
         let deleted = self.history.iter().take(count).flat_map(|past| past.deleted.iter());
         note(&mut self.purging, deleted);
         self.history.drain(..count)
@@ -320,7 +322,9 @@ impl PageShadow {
     /// the next round should merge what is not covered yet.
     pub fn merge(&mut self, reach: &Reach, published: Csn, superseded: &mut Superseded) -> bool {
         // Planted: commits are merged although no checkpoint covers them.
-        let count = self.history.partition_point(|past| past.csn <= reach.covered() || perdura_pmem::planted(98));
+        let count = self.history.partition_point(|past| {
+            past.csn <= reach.covered() || perdura_pmem::planted(Mutant::HistoryMergedBeforeCheckpoint)
+        });
         let mut merged: Vec<Past> = Vec::new();
         for past in self.history.drain(..count) {
             match merged.last_mut() {
@@ -365,7 +369,7 @@ impl PageShadow {
 fn note(purging: &mut RowSet, rows: impl Iterator<Item = u16>) {
     for position in rows {
         // Planted: a sweep does not know which rows purge is about to free.
-        if !perdura_pmem::planted(82) {
+        if !perdura_pmem::planted(Mutant::SweepSkipsPurgeQueue) {
             purging.insert(position);
         }
     }

@@ -8,6 +8,7 @@ use super::row_set::RowSet;
 use super::words::Words;
 use crate::format::Word;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 
 /// Words before stored commits in a page. They stay until no snapshot is older and a checkpoint
 /// covers the commits (I8).
@@ -64,13 +65,14 @@ impl Past {
                 self.moved.insert(position);
             }
             // Planted: of two merged commits the word before the newer one counts.
-            let replaced = match self.before.contains(position) && !perdura_pmem::planted(97) {
-                true => Some(word),
-                false => {
-                    superseded.versions.extend(self.before.hold());
-                    self.before.set(position, word)
-                }
-            };
+            let replaced =
+                match self.before.contains(position) && !perdura_pmem::planted(Mutant::MergedHistoryKeepsOlderWord) {
+                    true => Some(word),
+                    false => {
+                        superseded.versions.extend(self.before.hold());
+                        self.before.set(position, word)
+                    }
+                };
             superseded.versions.extend(replaced.filter(|word| !word.is_empty()));
         }
         superseded.versions.extend(newer.before.spilled());

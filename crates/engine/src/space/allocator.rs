@@ -20,6 +20,7 @@ use crate::shadow::past::Superseded;
 use crate::shadow::reach::Reach;
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard, yield_now};
 
 /// Number of shards, over which sessions are spread by their numbers.
@@ -323,7 +324,7 @@ impl Allocator {
         versions.extend(deleted.iter().map(|(_, word)| word));
         let freed = versions.len();
         // Planted: the versions of deleted rows are free before the words that name them are empty.
-        if perdura_pmem::planted(79) {
+        if perdura_pmem::planted(Mutant::DeletedVersionFreedEarly) {
             self.segments.free_all(versions.drain(..));
         }
         self.directory_space.clear_deleted(&self.segments, &deleted);

@@ -22,6 +22,7 @@ use crate::shadow::change::Change;
 use crate::shadow::page::PageShadow;
 use crate::shadow::slots::Shadows;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
@@ -173,7 +174,10 @@ impl DirectorySpace {
 
     /// Adds a page that a transaction took and did not publish to the free ones.
     pub fn put_page(&self, page: u64) {
-        self.lists.lock().pages.push_back(FreePage { page, dirty: !perdura_pmem::planted(53) });
+        self.lists
+            .lock()
+            .pages
+            .push_back(FreePage { page, dirty: !perdura_pmem::planted(Mutant::ReturnedPageCountsAsClean) });
     }
 
     /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in
@@ -185,7 +189,7 @@ impl DirectorySpace {
                 Some(page) => {
                     segments.chain().directory().use_whole(page.page);
                     // Planted: the page keeps words that a rollback or a crash left in it.
-                    if page.dirty && !perdura_pmem::planted(50) {
+                    if page.dirty && !perdura_pmem::planted(Mutant::PagePublishedWithLeftWords) {
                         let directory = segments.chain().directory();
                         directory.reclaim_page(page.page);
                         directory.empty_page(page.page);
@@ -213,13 +217,14 @@ impl DirectorySpace {
                 continue;
             }
             // Planted: redo may still publish the page again.
-            let is_covered = directory.state(page).csn() <= limit || perdura_pmem::planted(85);
+            let is_covered =
+                directory.state(page).csn() <= limit || perdura_pmem::planted(Mutant::PageReturnedBeforeRedo);
             // A rollback may free all RIDs of a page that a prepared transaction filled singly. Its
             // sweep comes first.
             let is_swept = !lists.is_unswept(page);
             if is_covered && is_swept && shadows.slot(page).while_empty(|| directory.unpublish(page)) {
                 // Planted: the RIDs of the page stay in the list.
-                if !perdura_pmem::planted(89) {
+                if !perdura_pmem::planted(Mutant::ReturnedPageKeepsRids) {
                     lists.rids.remove_page(page);
                 }
                 given.push(page);
@@ -251,7 +256,7 @@ impl DirectorySpace {
         let mut lists = loop {
             let incarnation = segments.chain().incarnation();
             // Planted: a new directory segment keeps what was there.
-            if !perdura_pmem::planted(49) {
+            if !perdura_pmem::planted(Mutant::DirectorySegmentKeepsContent) {
                 directory.empty_segment(file, id.index, incarnation);
             }
             file.region().fence();
@@ -296,10 +301,10 @@ impl DirectorySpace {
                 let rid = Rid::new(row, word.incarnation());
                 let is_reserved = || lists.reserved_rows.contains(&row);
                 // Planted: deletions of this run are purged as if they were from before it.
-                if word.is_tombstone() && (!deletes(row) || perdura_pmem::planted(43)) {
+                if word.is_tombstone() && (!deletes(row) || perdura_pmem::planted(Mutant::SweepPurgesNewDeletions)) {
                     lists.deleted.push((rid, word));
                 // Planted: the RID of a prepared transaction's insert is given to others.
-                } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(42)) {
+                } else if word.is_empty() && (!is_reserved() || perdura_pmem::planted(Mutant::PreparedRidsReused)) {
                     free.push(rid);
                     continue;
                 }
@@ -337,7 +342,8 @@ impl DirectorySpace {
         let mut cleared = Vec::new();
         for (rid, _) in deleted {
             // Planted: a RID is reused under its old incarnation.
-            let incarnation = rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(55)));
+            let incarnation =
+                rid.incarnation().wrapping_add(u16::from(!perdura_pmem::planted(Mutant::ReusedRidKeepsIncarnation)));
             let (row, next) = (rid.row(), Word::empty(incarnation));
             directory.store(row, next);
             let page = directory.page_of(row);

@@ -22,6 +22,7 @@ use super::segments::Segments;
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::data_file_name;
+use perdura_pmem::Mutant;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most files of a table that are given back and still mapped: the rest stays until nobody uses the
@@ -58,10 +59,14 @@ impl FileReturn {
         let _span = perdura_pmem::trace::span("file_return");
         let (context, name) = (chain.context(), data_file_name(chain.table(), last));
         // Planted: RIDs of the pages that go begin again at incarnation 0.
-        let incarnation = if perdura_pmem::planted(96) { Some(0) } else { tail.next_incarnation(chain) };
+        let incarnation = if perdura_pmem::planted(Mutant::IncarnationsLostWithFile) {
+            Some(0)
+        } else {
+            tail.next_incarnation(chain)
+        };
         let Some(incarnation) = incarnation else { return self.rounds.store(0, Ordering::Relaxed) };
         // Planted: the file is removed before the link to it is cleared.
-        if perdura_pmem::planted(94) {
+        if perdura_pmem::planted(Mutant::FileRemovedBeforeUnlink) {
             context.services.remove_files(&*context.medium, [name.clone()]);
         }
         free.remove_file(file);
@@ -87,6 +92,6 @@ fn spare_file(segments: &Segments) -> Option<u32> {
 /// Whether a file has nothing in use but the free pages at the directory's end.
 fn is_empty(file: &DataFile, tail: &Tail<'_>, directory: &Directory, free: &FreeSegments) -> bool {
     // Planted: an owner still has a segment of the file.
-    let owned = u32::from(perdura_pmem::planted(95));
+    let owned = u32::from(perdura_pmem::planted(Mutant::FileReturnedWithOwnedSegment));
     free.count_in(file) + tail.segments(file, directory) + owned == file.segment_count()
 }

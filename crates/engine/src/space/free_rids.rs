@@ -5,6 +5,7 @@
 use crate::files::directory::Directory;
 use crate::format::Rid;
 use crate::shadow::row_set::RowSet;
+use perdura_pmem::Mutant;
 use std::collections::BTreeMap;
 
 /// Free RIDs.
@@ -72,7 +73,7 @@ impl FreeRids {
     /// Whether all RIDs of page `page` are free.
     pub fn is_whole(&self, directory: &Directory, page: u64) -> bool {
         // Planted: a page is whole although a transaction has one of its RIDs.
-        let missing = usize::from(perdura_pmem::planted(86));
+        let missing = usize::from(perdura_pmem::planted(Mutant::PageReturnedWithRidInUse));
         self.pages.get(&page).is_some_and(|set| set.len() + missing >= directory.rows_in_page())
     }
 

@@ -18,6 +18,7 @@ use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::context::Need;
 use crate::files::datafile::DataFile;
 use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word};
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -388,7 +389,7 @@ impl Segments {
     /// is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
-        if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(51) {
+        if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(Mutant::OwnedSegmentFreed) {
             return;
         }
         // Another thread may have freed the last cell since, and the file is given back.

@@ -12,6 +12,7 @@ use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::VERSION_HEADER;
+use perdura_pmem::Mutant;
 use std::ops::Range;
 
 /// Marks in `map` the cells of segment `id` that `directory` names.
@@ -32,7 +33,8 @@ fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u6
     let rid = rid_at(file.region(), at);
     let word = directory.word(rid.row());
     // Planted: a cell is in use if its row is.
-    let named = word.file() == file.sequence() && word.offset() == at || perdura_pmem::planted(44);
+    let named =
+        word.file() == file.sequence() && word.offset() == at || perdura_pmem::planted(Mutant::SweepCountsDeadCells);
     if word.is_empty() && word.incarnation() != rid.incarnation() {
         emptied.push(rid.row());
     }

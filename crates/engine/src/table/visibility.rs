@@ -11,7 +11,7 @@ use crate::files::datafile::DataFile;
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::page::{OwnView, PageShadow};
 use perdura_log::Csn;
-use perdura_pmem::Region;
+use perdura_pmem::{Mutant, Region};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -149,8 +149,8 @@ impl Table {
                 let (state, word) = (directory.state(page), directory.raw_word(row));
                 if slot.is_still(mark) {
                     // Planted: a snapshot misses the last commit that it should see.
-                    let is_seen =
-                        state.is_published() && state.csn() <= snapshot - u64::from(perdura_pmem::planted(58));
+                    let is_seen = state.is_published()
+                        && state.csn() <= snapshot - u64::from(perdura_pmem::planted(Mutant::SnapshotMissesLastCommit));
                     return if is_seen { word } else { Word::EMPTY };
                 }
             }
@@ -171,7 +171,8 @@ impl Table {
             if let Some(mark) = slot.quiet(snapshot) {
                 let state = directory.state(page);
                 // Planted: a scan sees a page that was published after its snapshot.
-                let is_seen = state.is_published() && (state.csn() <= snapshot || perdura_pmem::planted(262));
+                let is_seen = state.is_published()
+                    && (state.csn() <= snapshot || perdura_pmem::planted(Mutant::ScanSeesLaterPage));
                 if is_seen {
                     directory.load_page(page, words);
                 }
@@ -190,7 +191,7 @@ impl Table {
     #[inline]
     pub(crate) fn row(&self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
         // Planted: a deleted row is read.
-        let is_deleted = word.is_tombstone() && !perdura_pmem::planted(263);
+        let is_deleted = word.is_tombstone() && !perdura_pmem::planted(Mutant::DeletedRowRead);
         if word.is_empty() || is_deleted || word.incarnation() != rid.incarnation() {
             return Ok(None);
         }
@@ -257,7 +258,7 @@ fn newest_word_in(shadow: &mut PageShadow, table: &Table, row: u64) -> Word {
     let directory = table.directory();
     let (page, position) = (directory.page_of(row), directory.position_of(row));
     // Planted: a row is taken over before the words of its last commit are stored.
-    if !perdura_pmem::planted(71) {
+    if !perdura_pmem::planted(Mutant::TakenOverBeforeStored) {
         shadow.store_committed(position, page, directory);
     }
     if directory.state(page).is_published() { directory.raw_word(row) } else { Word::EMPTY }

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pool::owner::Stage;
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::sync::atomic::Ordering;
 
 impl Session {
@@ -47,11 +48,11 @@ impl Session {
         }
         // Planted: a commit is published before all earlier ones are durable; its locks are
         // released before publication.
-        if perdura_pmem::planted(30) {
+        if perdura_pmem::planted(Mutant::PublishBeforeEarlierDurable) {
             self.publish(csn);
             return Ok(csn);
         }
-        if perdura_pmem::planted(32) {
+        if perdura_pmem::planted(Mutant::UnlockBeforePublication) {
             self.writes.commit(csn);
         }
         if self.pool.log.wait_durable(csn) {
@@ -137,7 +138,7 @@ impl Session {
         let log = self.log.as_mut().expect("write_records made it");
         let reservation = log.reserve(self.records.len())?;
         // Planted: the transaction is visible before its record is durable.
-        if perdura_pmem::planted(31) {
+        if perdura_pmem::planted(Mutant::BulkPagePublishedBeforeRecord) {
             self.writes.commit(self.pool.log.last_csn());
         }
         Ok(log.commit(reservation, &self.records))
@@ -185,7 +186,7 @@ impl Session {
         if !moves {
             self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
             // Planted: a commit is acknowledged before it is visible.
-            let _ = perdura_pmem::planted(35) || self.pool.log.wait_visible(csn);
+            let _ = perdura_pmem::planted(Mutant::AckBeforeVisible) || self.pool.log.wait_visible(csn);
         }
         drop(log);
         self.reset();
@@ -214,7 +215,7 @@ impl Session {
         }
         // Planted: what a prepared transaction wrote is freed before the log forgets the
         // transaction.
-        if perdura_pmem::planted(38) && !self.is_read_only() {
+        if perdura_pmem::planted(Mutant::PreparedCellsFreedEarly) && !self.is_read_only() {
             self.undo_all();
         }
         // The log forgets a prepared transaction first: others may reuse what it wrote right after

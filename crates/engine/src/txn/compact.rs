@@ -19,6 +19,7 @@ use crate::format::{Rid, Word};
 use crate::pool::Pool;
 use crate::pool::owner::LockKey;
 use crate::table::Table;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -81,7 +82,7 @@ impl Session {
             self.pool.counters.moved_rows.fetch_add(left.len() as u64, Ordering::Relaxed);
         }
         // Planted: the place that a row has left is free at once.
-        if perdura_pmem::planted(90) {
+        if perdura_pmem::planted(Mutant::MovedRowPlaceFreedAtOnce) {
             table.space().free_all(left.iter().copied());
         }
         Ok(left.len())

@@ -14,6 +14,7 @@ use crate::index::tree::Index;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -113,7 +114,7 @@ impl Session {
     /// [`IndexScan::is_offered_moved`] says what to do.
     pub fn index_scan_to_lock(&mut self, table: &Arc<Table>, index: usize, buffers: ScanBuffers) -> IndexScan {
         // Planted: rows to be locked are found leaf by leaf, at no common moment.
-        let (snapshot, is_consistent) = match perdura_pmem::planted(240) {
+        let (snapshot, is_consistent) = match perdura_pmem::planted(Mutant::LockingReadByLeaf) {
             true => self.index_snapshot(ReadView::Newest),
             false => (self.locking_snapshot(), true),
         };

@@ -15,6 +15,7 @@ use crate::pool::locks::{LockMode, LockOutcome};
 use crate::shadow::change::Own;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -280,7 +281,7 @@ impl Session {
     /// Takes changes of entries back, the last first.
     fn take_back(&mut self, table: &Arc<Table>, rid: Rid, done: DoneList<'_>, at: Step) {
         // Planted: what a failed write did to keys stays.
-        let done = if perdura_pmem::planted(217) { DoneList::new() } else { done };
+        let done = if perdura_pmem::planted(Mutant::DuplicateLeavesOtherIndex) { DoneList::new() } else { done };
         for one in done.into_iter().rev() {
             match one {
                 Done::Inserted(index, key) | Done::Deleted(index, key) => {

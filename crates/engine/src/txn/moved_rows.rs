@@ -13,6 +13,7 @@
 
 use super::direction::Direction;
 use crate::format::{ENTRY_ROW_BYTES, push_entry};
+use perdura_pmem::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -71,7 +72,8 @@ impl MovedRows {
     pub fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
         let entry = entry_of(key, row);
         // Planted: what is ahead of a descending walk is taken for what is behind it.
-        let walk = if perdura_pmem::planted(269) { Direction::Forward } else { direction };
+        let walk =
+            if perdura_pmem::planted(Mutant::DescendingWalkTakenForAscending) { Direction::Forward } else { direction };
         let is_ahead = match walk {
             Direction::Forward => entry[..] > self.place[..],
             Direction::Backward => entry[..] < self.place[..],
@@ -80,11 +82,11 @@ impl MovedRows {
             self.entries.remove(&before);
         }
         // Planted: a row that has moved on is forgotten.
-        if !perdura_pmem::planted(241) {
+        if !perdura_pmem::planted(Mutant::MovedRowNotMetAgain) {
             self.entries.insert(entry);
         }
         // Planted: a row that has moved back is forgotten.
-        !is_ahead && !perdura_pmem::planted(242)
+        !is_ahead && !perdura_pmem::planted(Mutant::MovedBackRowLeftOut)
     }
 
     /// Notes that `row` was found, and not by an entry of the scan.

@@ -17,6 +17,7 @@ use crate::pool::prepared::Detached;
 use crate::table::Table;
 use crate::table::whole_reader::WholeReader;
 use perdura_log::{Csn, LogTxn};
+use perdura_pmem::Mutant;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,7 +236,7 @@ impl Session {
         self.statement = self.position();
         // Planted: what a savepoint may bring back is forgotten with the statement that replaced
         // it.
-        if !self.has_savepoint || perdura_pmem::planted(84) {
+        if !self.has_savepoint || perdura_pmem::planted(Mutant::SavepointVersionsFreed) {
             self.writes.forget_before(&self.statement.position);
         }
         self.owner.revive();
@@ -328,7 +329,7 @@ impl Session {
     /// session is within one.
     pub(crate) fn begin_ending(&mut self) {
         // Planted: a commit or rollback goes on while the pool is held.
-        if !self.changing && !self.is_within && !perdura_pmem::planted(274) {
+        if !self.changing && !self.is_within && !perdura_pmem::planted(Mutant::CommitDuringHold) {
             self.changing = self.pool.hold.enter(self.id, || false);
         }
     }

@@ -4,6 +4,7 @@ use super::isolation::Isolation;
 use crate::pool::Pool;
 use crate::pool::snapshot_list::{SlotId, SnapshotList};
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 
 /// A slot in the pool's snapshot list, and the CSN that it reads at while it is open.
 struct OpenSnapshot {
@@ -108,7 +109,7 @@ impl OpenSnapshots {
         }
         if let Some(csn) = self.transaction.csn {
             // Planted: a snapshot ahead of what is visible is read at once.
-            if std::mem::take(&mut self.unseen) && !perdura_pmem::planted(57) {
+            if std::mem::take(&mut self.unseen) && !perdura_pmem::planted(Mutant::SnapshotAheadOfVisible) {
                 pool.log.wait_visible(csn);
             }
             return csn;

@@ -17,6 +17,7 @@ use crate::pool::locks::LockMode;
 use crate::pool::owner::LockKey;
 use crate::table::Table;
 use crate::table::whole_reader::WholeReader;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl Session {
         let announced = WholeReader::announce(table.clone());
         self.enter_writers(table);
         // Planted: a writer that reads shares the table.
-        let mode = if is_writer && !perdura_pmem::planted(48) { LockMode::Exclusive } else { mode };
+        let mode =
+            if is_writer && !perdura_pmem::planted(Mutant::ReadingWriterShares) { LockMode::Exclusive } else { mode };
         self.lock_whole(table, mode, timeout)?;
         self.reading.push(announced);
         if mode == LockMode::Exclusive {
@@ -81,11 +83,13 @@ impl Session {
         }
         // What writers before have committed may not be visible yet.
         // Planted: a reader does not wait for them.
-        if !perdura_pmem::planted(250) && !self.pool.log.wait_visible(self.pool.log.last_csn()) {
+        if !perdura_pmem::planted(Mutant::TableReaderSkipsVisible)
+            && !self.pool.log.wait_visible(self.pool.log.last_csn())
+        {
             self.pool.check_writable()?;
         }
         // Planted: a statement goes on reading at the snapshot from before it locked the table.
-        if !perdura_pmem::planted(37) {
+        if !perdura_pmem::planted(Mutant::TableLockKeepsOldSnapshot) {
             self.snapshots.renew_statement(&self.pool);
             self.owner.set_slots(Some(self.snapshots.slots()));
         }
@@ -98,7 +102,7 @@ impl Session {
         table.shadows().each(|page| {
             for writer in page.active().map(|change| change.writer()) {
                 // Planted: a reader does not look for the writers that are there.
-                let counts = !perdura_pmem::planted(36)
+                let counts = !perdura_pmem::planted(Mutant::ReaderSkipsWriters)
                     && writer.csn().is_none()
                     && !writer.moves()
                     && writer.owner() != self.owner.id;

@@ -23,6 +23,7 @@ use crate::acl::Acl;
 use crate::node::{Node, Outcome};
 use crate::store::{self, ReadLevel, View};
 use crate::wire::Forward;
+use perdura_pmem::Mutant;
 
 impl Clients {
     /// Whether the users are known, so that clients can be let in.
@@ -73,7 +74,8 @@ impl Clients {
             return;
         }
         // Planted: users that were changed are not read again.
-        let is_changed = self.shared.admission.seen != node.store().applied() && !perdura_pmem::planted(324);
+        let is_changed =
+            self.shared.admission.seen != node.store().applied() && !perdura_pmem::planted(Mutant::UsersNotReadAgain);
         if self.shared.admission.is_open && is_changed {
             self.read_users(node, false);
         }

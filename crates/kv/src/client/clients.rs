@@ -1,5 +1,6 @@
 //! All clients of a replica.
 
+use perdura_pmem::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
@@ -405,7 +406,7 @@ impl Clients {
                     connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
                 }
                 // Planted: a change of unknown outcome is called undone.
-                Outcome::Unknown if perdura_pmem::planted(326) => {
+                Outcome::Unknown if perdura_pmem::planted(Mutant::UnknownCalledUndone) => {
                     connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
                 }
                 Outcome::Unknown => connection.slots.set(number, State::PeerFrame(self.shared.unknown())),

@@ -2,6 +2,7 @@
 //! what is applied.
 
 use bytes::Bytes;
+use perdura_pmem::Mutant;
 
 use super::connection::Connection;
 use super::context::Context;
@@ -128,7 +129,7 @@ pub fn read(
     request: Vec<Bytes>,
 ) -> store::Result<()> {
     // Planted: a read does not see the write before it on its connection.
-    let is_behind_write = connection.slots.has_held() && !perdura_pmem::planted(329);
+    let is_behind_write = connection.slots.has_held() && !perdura_pmem::planted(Mutant::ReadMissesOwnWrite);
     if is_behind_write || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }

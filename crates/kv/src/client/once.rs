@@ -5,6 +5,7 @@
 //! changed, in one entry; a refusal too, for what a client was told must stay so.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use perdura_pmem::Mutant;
 
 use super::connection::Connection;
 use super::context::Context;
@@ -69,7 +70,7 @@ fn once(
     let hash = session::hash(request);
     let known = session::known(draft, (user, id), number, hash).map_err(unreadable)?;
     // Planted: a request that was done is done again.
-    match if perdura_pmem::planted(325) { Known::New } else { known } {
+    match if perdura_pmem::planted(Mutant::OnceDoneTwice) { Known::New } else { known } {
         Known::New => {}
         Known::Done(Some(kept)) => {
             return Err(get_reply(&mut Reader::new(kept)).unwrap_or_else(|_| Reply::error("the kept reply is damaged")));

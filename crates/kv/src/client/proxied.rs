@@ -3,6 +3,7 @@
 //! replica had sent it.
 
 use bytes::{Bytes, BytesMut};
+use perdura_pmem::Mutant;
 
 use super::clients::Clients;
 use super::connection::{Connection, Peer};
@@ -138,7 +139,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
         connection.is_known = context.shared.acl.is_open();
     } else {
         // Planted: a forwarded request has the rights of the user `default`.
-        let user = if perdura_pmem::planted(323) { b"default" } else { &forward.user[..] };
+        let user = if perdura_pmem::planted(Mutant::ForwardAsDefaultUser) { b"default" } else { &forward.user[..] };
         connection.user = Bytes::copy_from_slice(user);
         (connection.is_known, connection.has_logged_in) = (true, true);
     }

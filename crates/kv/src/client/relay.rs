@@ -9,6 +9,7 @@ use crate::node::Node;
 use crate::resp::Reply;
 use crate::store;
 use crate::wire::{Forward, Forwarded};
+use perdura_pmem::Mutant;
 
 impl Clients {
     /// Says to which leader, of which term, requests can be passed on now.
@@ -71,7 +72,9 @@ impl Clients {
                 let slot = *slot;
                 let reply = match under_way.matter {
                     // Planted: a change that may have come to the leader is called undone.
-                    Matter::Change | Matter::Users if may_have_come && !perdura_pmem::planted(322) => {
+                    Matter::Change | Matter::Users
+                        if may_have_come && !perdura_pmem::planted(Mutant::SentChangeCalledUndone) =>
+                    {
                         self.shared.unknown()
                     }
                     _ => self.shared.again(slot, node),

@@ -6,6 +6,7 @@
 //! nothing, for an entry that was taken back may have had the same index.
 
 use bytes::Bytes;
+use perdura_pmem::Mutant;
 
 use super::answers;
 use super::connection::Connection;
@@ -169,7 +170,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let why = attempt(context, connection, slot, |draft| {
         for (key, noted) in &watched.keys {
             // Planted: EXEC runs though a watched key was changed.
-            if version(draft, key)? != *noted && !perdura_pmem::planted(320) {
+            if version(draft, key)? != *noted && !perdura_pmem::planted(Mutant::ExecIgnoresWatch) {
                 return Err(Reply::NullArray);
             }
         }

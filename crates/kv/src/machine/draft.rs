@@ -4,6 +4,7 @@
 //! A command that changes keys is evaluated on the newest versions, a command that only reads on
 //! the applied ones; both as a draft. Commands of one transaction share one.
 
+use perdura_pmem::Mutant;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -377,7 +378,10 @@ impl<'a> Draft<'a> {
     pub fn put(&mut self, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Result<(), Unreadable> {
         let before = self.forget_deadline(key)?;
         // Planted: a write keeps the deadline that the key had.
-        let kept = before.as_ref().and_then(|head| head.deadline_ms).filter(|_| perdura_pmem::planted(327));
+        let kept = before
+            .as_ref()
+            .and_then(|head| head.deadline_ms)
+            .filter(|_| perdura_pmem::planted(Mutant::WriteKeepsDeadline));
         let deadline_ms = deadline_ms.or(kept);
         if before.is_none() {
             self.put_count(self.count()?.saturating_add(1));

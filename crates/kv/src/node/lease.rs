@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 /// A clock that does not jump: microseconds since any moment. It stands still at no time, not even
 /// while the process is stopped.
@@ -51,7 +51,7 @@ impl Lease {
         let LeaseSettings { tick_us, drift_percent } = settings;
         let whole_us = (election_ticks as u64).saturating_sub(1).saturating_mul(tick_us);
         // Planted: clocks are taken to be alike.
-        let drift_percent = if planted(307) { 0 } else { drift_percent };
+        let drift_percent = if planted(Mutant::ClocksTakenAsAlike) { 0 } else { drift_percent };
         let length_us = whole_us.saturating_mul(100) / (100 + drift_percent);
         Self { clock, length_us, asked: BTreeMap::new(), held: None, handed_over: 0 }
     }
@@ -72,7 +72,7 @@ impl Lease {
             return;
         }
         // Planted: a lease is counted from the answer.
-        let from = if planted(306) { self.clock.now_us() } else { asked };
+        let from = if planted(Mutant::LeaseFromAnswer) { self.clock.now_us() } else { asked };
         let end = from + self.length_us;
         if self.held.is_none_or(|(of, until)| of != term || until < end) {
             self.held = Some((term, end));
@@ -87,7 +87,7 @@ impl Lease {
     /// Leadership is handed over in a term.
     pub(super) fn hand_over(&mut self, term: u64) {
         // Planted: a lease stays when leadership is handed over.
-        if !planted(308) {
+        if !planted(Mutant::LeaseSurvivesTransfer) {
             self.handed_over = self.handed_over.max(term);
         }
     }
@@ -110,7 +110,7 @@ impl Promise {
     /// heard nobody.
     pub(super) fn new(term: u64, election_ticks: usize) -> Self {
         // Planted: a start lets go of promises.
-        let has_heard = term > crate::store::FOUNDING && !planted(309);
+        let has_heard = term > crate::store::FOUNDING && !planted(Mutant::StartForgetsPromises);
         Self { ticks_left: if has_heard { election_ticks } else { 0 } }
     }
 

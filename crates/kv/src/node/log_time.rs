@@ -15,7 +15,7 @@
 //! ([`crate::machine::key::AHEAD`]): keys keep the time that they have left, and moments of the
 //! calendar are converted.
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 
 /// Largest difference to the time of day that is corrected, in milliseconds.
 pub const JUMP_MS_MAX: u64 = 600_000;
@@ -94,7 +94,7 @@ impl LogTime {
         let steady_us = self.clocks.steady_us();
         if newest_ms != self.newest_ms && !leads {
             // Planted: a follower takes the newest entry for as old as its own machine's clock.
-            let steady_us = if planted(332) { 0 } else { steady_us };
+            let steady_us = if planted(Mutant::FollowerTakesOwnAge) { 0 } else { steady_us };
             let came = Reference { time_us: newest_ms.saturating_mul(1000), steady_us };
             self.reference = (newest_ms > self.newest_ms).then_some(came);
         }
@@ -141,7 +141,7 @@ impl LogTime {
             let is_near = wall_us.saturating_sub(newest_us) <= self.forward_ms_max.saturating_mul(1000);
             // Planted: who does not know how old the newest entry is takes its time of day, also
             // one that is behind.
-            return if is_near && planted(331) {
+            return if is_near && planted(Mutant::UnknownAgeTakesClock) {
                 wall_us
             } else if is_near {
                 wall_us.max(newest_us)
@@ -150,7 +150,7 @@ impl LogTime {
             };
         };
         // Planted: a leader follows its time of day at once, however far that has gone.
-        if planted(330) {
+        if planted(Mutant::ClockFollowsJump) {
             return wall_us.max(newest_us);
         }
         let passed_us = steady_us.saturating_sub(since_us);

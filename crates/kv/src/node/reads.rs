@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use raft::{RawNode, ReadState, StateRole};
 
 use super::lease::Lease;
@@ -120,7 +120,9 @@ impl Reads {
         let answered = std::mem::replace(&mut self.asked, later);
         for read in answered.into_values().flat_map(|(_, reads)| reads) {
             // Planted: an answer of a leader that was deposed counts once another has answered.
-            if read.condition.is_some_and(|condition| leads_in != Some(condition.led_in)) && !planted(312) {
+            if read.condition.is_some_and(|condition| leads_in != Some(condition.led_in))
+                && !planted(Mutant::DeposedAnswerCounts)
+            {
                 output.done.push(Done { ticket: read.ticket, outcome: Outcome::Unavailable });
                 continue;
             }
@@ -134,7 +136,8 @@ impl Reads {
     /// has replaced is given up.
     pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
         // Planted: nobody looks whether the entry that an answer rests on was replaced.
-        let stands = |(index, term)| store.term(index).is_ok_and(|found| found == term) || planted(313);
+        let stands =
+            |(index, term)| store.term(index).is_ok_and(|found| found == term) || planted(Mutant::ReplacedBasisCounts);
         while let Some(entry) = self.known.first_entry()
             && *entry.key() <= store.applied()
         {

@@ -8,7 +8,7 @@
 //! A leader's messages are given out after its store has taken their entries: what has no room
 //! there nobody else is sent (room.rs).
 
-use perdura_pmem::planted;
+use perdura_pmem::{Mutant, planted};
 use raft::eraftpb::{Entry, MessageType};
 use raft::{Ready, StateRole};
 
@@ -37,7 +37,7 @@ impl Node {
             return Ok(());
         }
         // Planted: what was not made durable is called so.
-        if !planted(300) {
+        if !planted(Mutant::PersistedBeforeFence) {
             match raw.mut_store().store_mut().persist() {
                 // Nobody is told anything that rests on it; the replica goes on with what it has.
                 Err(error) if error.kind() == ErrorKind::Full => {
@@ -84,7 +84,7 @@ impl Node {
         loop {
             let Part::Member(raw) = &mut self.part else { return Ok(()) };
             // Planted: a leader commits entries of earlier terms as soon as a quorum has them.
-            if raw.raft.state == StateRole::Leader && planted(302) {
+            if raw.raft.state == StateRole::Leader && planted(Mutant::CommitsEarlierTerms) {
                 let (index, _) = raw.raft.mut_prs().maximal_committed_index();
                 raw.raft.raft_log.commit_to(index);
             }
@@ -136,7 +136,7 @@ impl Node {
         if must_wait {
             self.unpersisted.number = Some(number);
             // Planted: a vote or an acknowledgement leaves before it is durable.
-            if planted(301) {
+            if planted(Mutant::SentBeforeDurable) {
                 late.into_iter().for_each(|message| self.output.send(message));
             } else {
                 self.unpersisted.late.extend(late);
