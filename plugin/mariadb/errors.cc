@@ -65,13 +65,9 @@ int table_error(PerduraCode code)
   return code == PERDURA_CODE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : common_error(code);
 }
 
-/* The crates know an index by its number, which comes first. */
-const char *index_of_message(const TABLE *table, const char *message)
+const char *name_of_index(const TABLE *table, uint index)
 {
-  uint index;
-  if (!table || sscanf(message, "index %u", &index) != 1 || index >= table->s->keys)
-    return nullptr;
-  return table->key_info[index].name.str;
+  return table && index < table->s->keys ? table->key_info[index].name.str : nullptr;
 }
 
 void log_last_error(const char *doing)
@@ -130,7 +126,7 @@ void ha_perdura::print_error(int error, myf flags)
   }
   char message[MESSAGE_BYTES];
   perdura_message(reinterpret_cast<uint8_t *>(message), sizeof(message));
-  const char *index= error == HA_ERR_CRASHED_ON_USAGE ? index_of_message(table, message) : nullptr;
+  const char *index= error == HA_ERR_CRASHED_ON_USAGE ? name_of_index(table, perdura_message_index()) : nullptr;
   if (index)
     my_printf_error(number, "Perdura: key '%s' of table %s.%s: %s", flags, index, table->s->db.str, table->s->table_name.str, message);
   else

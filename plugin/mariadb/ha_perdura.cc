@@ -268,12 +268,12 @@ static bool check_goes_on(void *context, uint64_t done, uint64_t all)
 }
 
 /* The server makes a row of the statement's result of each error. */
-static void report_fault(void *context, const uint8_t *text, size_t bytes)
+static void report_fault(void *context, const uint8_t *text, size_t bytes, uint32_t index)
 {
   const std::string message(reinterpret_cast<const char *>(text), bytes);
-  const char *index= index_of_message(static_cast<Checked *>(context)->table, message.c_str());
-  if (index)
-    my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: key '%s': %s", MYF(ME_ERROR_LOG), index, message.c_str());
+  const char *name= name_of_index(static_cast<Checked *>(context)->table, index);
+  if (name)
+    my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: key '%s': %s", MYF(ME_ERROR_LOG), name, message.c_str());
   else
     my_printf_error(ER_CRASHED_ON_USAGE, "Perdura: %s", MYF(ME_ERROR_LOG), message.c_str());
 }

@@ -29,8 +29,8 @@
 namespace perdura {
 /* Computes the columns of record[0] that rows do not store. */
 void compute_virtual(TABLE *table, handler *file);
-/* The name of the index that a message of the crates is about; null if it is about none. */
-const char *index_of_message(const TABLE *table, const char *message);
+/* The name of the index with this number; null if the table has none. */
+const char *name_of_index(const TABLE *table, uint index);
 /* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if
    it was never counted. */
 inline bool is_about(ha_rows rows, ha_rows known)

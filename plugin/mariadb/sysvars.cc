@@ -233,26 +233,13 @@ st_mysql_sys_var *system_variables[]= {
   nullptr
 };
 
-/* Whether files of a pool are there, complete or not. */
-static bool has_pool(const char *place)
-{
-  for (const char *name : {"super", "super.new", "t.00000001.00000"})
-  {
-    char path[FN_REFLEN];
-    strxnmov(path, sizeof(path) - 1, place, "/", name, NullS);
-    if (!access(path, F_OK))
-      return true;
-  }
-  return false;
-}
-
 /* Without perdura_dir a pool in the former directory counts, so that no empty one is made beside
    it. */
 static bool find_directory()
 {
-  if (strcmp(directory, default_directory) || !has_pool(former_directory))
+  if (strcmp(directory, default_directory) || !perdura_has_pool(former_directory))
     return true;
-  if (has_pool(default_directory))
+  if (perdura_has_pool(default_directory))
   {
     sql_print_error("Perdura: there are pools in both %s and %s below the data directory; say which one with perdura_dir",
                     default_directory, former_directory);

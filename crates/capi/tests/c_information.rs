@@ -4,7 +4,7 @@
 mod support;
 
 use perdura_capi::server::check::*;
-use perdura_capi::server::code::PerduraCode;
+use perdura_capi::server::code::{PERDURA_NO_INDEX, PerduraCode};
 use perdura_capi::server::information::*;
 use perdura_capi::server::key::PerduraKey;
 use perdura_capi::server::value::{PerduraValue, PerduraValueKind};
@@ -106,10 +106,11 @@ unsafe extern "C" fn goes_on(context: *mut c_void, _done: u64, _all: u64) -> boo
     told.left > 0
 }
 
-unsafe extern "C" fn fault(context: *mut c_void, text: *const u8, bytes: usize) {
+unsafe extern "C" fn fault(context: *mut c_void, text: *const u8, bytes: usize, index: u32) {
     // SAFETY: the context is the one below, the text as long as said.
     unsafe {
         let text = String::from_utf8(std::slice::from_raw_parts(text, bytes).to_vec()).unwrap();
+        assert_eq!(index, PERDURA_NO_INDEX, "a row's fault is of no index");
         (*context.cast::<Told>()).faults.push(text);
     }
 }

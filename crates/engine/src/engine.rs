@@ -20,6 +20,7 @@ use crate::txn::session::Session;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Mutant};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +66,11 @@ impl Engine {
         let background = config.background.then(|| Background::start(pool.clone()));
         let running = Running { pool: pool.clone(), background: Mutex::new(background) };
         Ok(Engine { pool, running: Arc::new(running) })
+    }
+
+    /// Whether the directory holds files of a pool, complete or not.
+    pub fn has_pool(directory: &Path) -> bool {
+        recovery::has_pool(directory)
     }
 
     /// Stops the background thread and takes a last checkpoint. A held pool is released first.

@@ -69,10 +69,16 @@ impl Error {
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
     }
 
+    /// The damaged index, by its number in the table, if the error is about one.
+    pub fn index(&self) -> Option<u32> {
+        self.0.index
+    }
+
     /// Puts in front which index of the table it is.
     #[cold]
     pub(crate) fn in_index(mut self, position: usize) -> Error {
         if self.kind() == ErrorKind::Damaged {
+            self.0.index = u32::try_from(position).ok();
             self.0.message = format!("index {position}: {}", self.0.message);
         }
         self

@@ -35,6 +35,7 @@ use perdura_pmem::prefault::Prefault;
 use perdura_pmem::{Medium, Mutant};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, btree_map};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Opens or creates the pool on `medium`.
@@ -79,6 +80,15 @@ pub(crate) fn geometry(recovery: &Recovery) -> Result<Geometry> {
     let words = recovery.superblock.geometry;
     Geometry::from_words(words)
         .map_err(|what| Error::new(ErrorKind::NotSupported, format!("{SUPERBLOCK}: {what}")).in_file(SUPERBLOCK))
+}
+
+/// Whether the directory holds files of a pool, complete or not.
+pub(crate) fn has_pool(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name == SUPERBLOCK || is_pool_file(name))
+    })
 }
 
 pub(crate) fn is_pool_file(name: &str) -> bool {

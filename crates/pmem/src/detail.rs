@@ -21,6 +21,8 @@ pub struct Detail<K> {
     pub file: Option<String>,
     /// Offset of the fault within the file, in bytes.
     pub offset: Option<u64>,
+    /// Number of the index of the table, if the error is about one.
+    pub index: Option<u32>,
     /// The error that caused this one.
     pub source: Option<Arc<dyn Error + Send + Sync>>,
 }
@@ -45,7 +47,7 @@ macro_rules! error_type {
             #[cold]
             pub fn new(kind: $kind, message: impl Into<String>) -> Error {
                 let message = message.into();
-                Error(Box::new($crate::Detail { kind, message, file: None, offset: None, source: None }))
+                Error(Box::new($crate::Detail { kind, message, file: None, offset: None, index: None, source: None }))
             }
 
             /// Adds the file or directory concerned.
@@ -70,8 +72,9 @@ macro_rules! error_type {
             /// place, with this error as the source.
             #[cold]
             pub fn pass_on<K>(self, kind: K) -> Box<$crate::Detail<K>> {
-                let $crate::Detail { message, file, offset, .. } = (*self.0).clone();
-                Box::new($crate::Detail { kind, message, file, offset, source: Some(std::sync::Arc::new(self)) })
+                let $crate::Detail { message, file, offset, index, .. } = (*self.0).clone();
+                let source = Some(std::sync::Arc::new(self) as _);
+                Box::new($crate::Detail { kind, message, file, offset, index, source })
             }
 
             /// Remedy that the caller must take.

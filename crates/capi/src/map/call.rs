@@ -28,7 +28,7 @@ pub(super) fn call_on(map: Option<&FailStop>, body: impl FnOnce() -> Outcome) ->
         if let Some(FailStop(failed)) = map {
             failed.store(true, Ordering::Relaxed);
         }
-        message::keep(&format!("a defect was met: {panic}; restart the program, and report this"));
+        message::keep(&format!("a defect was met: {panic}; restart the program, and report this"), None);
         PerduraMapCode::Internal
     })
 }

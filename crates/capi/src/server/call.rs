@@ -39,7 +39,7 @@ fn fail_stop(engine: Option<&Engine>, panic: &str) {
         // If this panics too, the caller is still told.
         let _ = catch_unwind(AssertUnwindSafe(|| engine.fail_stop(&text)));
     }
-    message::keep(&text);
+    message::keep(&text, None);
 }
 
 #[cfg(test)]

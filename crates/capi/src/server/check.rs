@@ -1,7 +1,7 @@
 //! CHECK TABLE: the online check of a cursor's table. The engine verifies what it has stored, this
 //! adds whether each row is one of the table's definition, and has the keys that its entries have.
 
-use super::code::{Failure, Outcome, PerduraCode};
+use super::code::{Failure, Outcome, PERDURA_NO_INDEX, PerduraCode};
 use super::cursor::PerduraCursor;
 use super::handler::on;
 use super::key::PerduraKey;
@@ -15,8 +15,9 @@ use std::ffi::c_void;
 pub struct PerduraCheckHooks {
     /// Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
     pub goes_on: unsafe extern "C" fn(context: *mut c_void, done: u64, all: u64) -> bool,
-    /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
-    pub fault: unsafe extern "C" fn(context: *mut c_void, text: *const u8, bytes: usize),
+    /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and of which
+    /// index it is, or `PERDURA_NO_INDEX`.
+    pub fault: unsafe extern "C" fn(context: *mut c_void, text: *const u8, bytes: usize, index: u32),
     /// Makes the key that the row in the record has in the index of this number. False if nobody
     /// can tell.
     pub key: unsafe extern "C" fn(context: *mut c_void, index: u32, key: *mut PerduraKey) -> bool,
@@ -93,7 +94,8 @@ impl CheckClient for Caller<'_> {
 
     fn found(&mut self, fault: Error) {
         let text = fault.to_string();
+        let index = fault.index().unwrap_or(PERDURA_NO_INDEX);
         // SAFETY: the caller of the check vouched for the hook.
-        unsafe { (self.hooks.fault)(self.hooks.context, text.as_ptr(), text.len()) }
+        unsafe { (self.hooks.fault)(self.hooks.context, text.as_ptr(), text.len(), index) }
     }
 }

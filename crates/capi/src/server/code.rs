@@ -84,7 +84,7 @@ impl From<Error> for Failure {
             // A kind that is newer than this file.
             _ => PerduraCode::Internal,
         };
-        Failure::new(code, error.to_string())
+        Failure { index: error.index(), ..Failure::new(code, error.to_string()) }
     }
 }
 
@@ -103,4 +103,14 @@ impl From<perdura_pmem::Error> for Failure {
 pub unsafe extern "C" fn perdura_message(target: *mut u8, bytes: usize) {
     // SAFETY: as the caller vouches for.
     unsafe { message::copy(target, bytes) }
+}
+
+/// No index.
+pub const PERDURA_NO_INDEX: u32 = u32::MAX;
+
+/// Number of the index that the message of the calling thread's last failure is about;
+/// [`PERDURA_NO_INDEX`] if it is about none.
+#[unsafe(no_mangle)]
+pub extern "C" fn perdura_message_index() -> u32 {
+    message::index().unwrap_or(PERDURA_NO_INDEX)
 }

@@ -6,7 +6,8 @@ use super::counter::Counters;
 use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::{FileMedium, Options};
 use rustix::time::{ClockId, clock_gettime};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -94,6 +95,19 @@ pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *m
         // SAFETY: as the caller vouches for.
         unsafe { engine.write(Box::into_raw(opened)) };
         Ok(PerduraCode::Ok)
+    })
+}
+
+/// Whether a directory, a path, holds files of a pool, complete or not.
+///
+/// # Safety
+/// `directory` must be a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_has_pool(directory: *const c_char) -> bool {
+    call_or(None, false, || {
+        // SAFETY: as the caller vouches for.
+        let directory = unsafe { CStr::from_ptr(directory) };
+        Engine::has_pool(Path::new(OsStr::from_bytes(directory.to_bytes())))
     })
 }
 

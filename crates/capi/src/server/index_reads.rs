@@ -167,7 +167,7 @@ impl PerduraCursor {
             "index {index} of table {table} is damaged: the key of row {row:#x} is not one of its columns; copy the table \
              (ALTER TABLE ... FORCE), and run `perdura check` on the pool"
         );
-        Failure::new(PerduraCode::Damaged, what)
+        Failure { index: u32::try_from(index).ok(), ..Failure::new(PerduraCode::Damaged, what) }
     }
 
     /// Locks a row and reads it. `None` if it is gone or skipped. Where that is a conflict the
