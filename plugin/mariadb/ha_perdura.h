@@ -37,6 +37,54 @@ inline bool is_about(ha_rows rows, ha_rows known)
 {
   return known && rows / 2 <= known && known / 2 <= rows;
 }
+
+/* The walk through an index, from index_init() to index_end(). */
+struct Index_walk
+{
+  /* The rows are locked, so the key of each is compared with that of its entry. */
+  bool compares_keys= false;
+  /* Rows to be locked are looked for among the newest entries, as a replica's thread needs them. */
+  bool newest= false;
+  /* The server reads ranges, and checks its whole condition on each row. */
+  bool ranges= false;
+  /* There is one range. */
+  bool one_range= false;
+  /* The server has asked for the next row of the ranges, and not for a row by its key. */
+  bool next_range= false;
+  /* The server looks for one whole key after the other, in descending order. */
+  bool descends= false;
+  /* All rows of the search have the key that was searched for. */
+  bool one_key= false;
+  /* A row that has moved in the index is used where it is now. */
+  bool uses_moved= false;
+  /* Some row has moved since the walk began. */
+  bool has_moved= false;
+};
+
+/* What a search takes from the entries, so that it reads fewer rows or none. */
+struct Entry_plan
+{
+  /* The parts of the key are all that the statement wants: the row is not read. */
+  bool covers= false;
+  /* There is a condition on the parts, checked before the row is read. */
+  bool checks= false;
+  Key_images::Parts parts= 0;
+  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if
+     the range is open. */
+  std::vector<uchar> end= {};
+  bool end_excluded= false;
+
+  /* Nothing is taken; the room for the end of a range stays. */
+  void clear()
+  {
+    covers= checks= false;
+    end.clear();
+  }
+  bool stops() const { return covers || checks; }
+  /* Whether a key lies behind the range that is read. The images of the columns compare as the
+     columns do. */
+  bool is_beyond_end(const uchar *key, size_t length) const;
+};
 } // namespace perdura
 
 class ha_perdura final : public handler
@@ -45,7 +93,7 @@ public:
   ha_perdura(handlerton *hton, TABLE_SHARE *share);
   ~ha_perdura() override;
 
-  /* -- what the engine can do, statistics, maintenance (ha_perdura.cc) */
+  /* -- what the engine can do, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
@@ -55,7 +103,6 @@ public:
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
-  int info(uint flag) override;
   int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
@@ -135,7 +182,8 @@ public:
   int multi_range_read_next(range_id_t *range) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t room) override;
 
-  /* -- what the optimizer is told (ha_perdura_stats.cc) */
+  /* -- what the server is told of the table (ha_perdura_stats.cc) */
+  int info(uint flag) override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
   double scan_time() override;
@@ -179,7 +227,6 @@ private:
   void choose_entries(PerduraStep step);
   int entry_used(uchar *record, PerduraCode code);
   bool reads_in_any_order();
-  bool is_beyond_end(const uchar *key, size_t length) const;
   check_result_t check_entry();
 
   PerduraCursor *m_cursor= nullptr;
@@ -202,38 +249,13 @@ private:
   /* What index_flags() says of each part of each index, of the part alone and of all up to it, once
      the table is open: the server asks several times in a statement. */
   std::vector<std::array<ulong, 2>> m_index_flags;
-  /* The rows that are read through the index are locked, so the key of each is compared with that
-     of its entry. */
-  bool m_compares_keys= false;
-  /* Rows to be locked are looked for among the newest entries, as a replica's thread needs them. */
-  bool m_newest= false;
-  /* The server reads ranges, and checks its whole condition on each row. */
-  bool m_reads_ranges= false;
-  /* There is one range. */
-  bool m_reads_one_range= false;
-  /* The server has asked for the next row of the ranges, and not for a row by its key. */
-  bool m_reads_next_range= false;
-  /* The server looks for one whole key after the other, in descending order. */
-  bool m_descends= false;
-  /* A row that has moved in the index is used where it is now. */
-  bool m_uses_moved= false;
-  /* Some row has moved since the walk through the index began. */
-  bool m_has_moved= false;
-  /* Reads stop at the entry, of which these parts are used. If the parts are all that the statement
-     wants, the row is not read; if there is a condition on them, it is checked before. */
+  perdura::Index_walk m_walk;
+  perdura::Entry_plan m_entries;
+  /* The cursor was told that reads stop at the entry. */
   bool m_stops= false;
-  bool m_covers= false;
-  bool m_checks= false;
-  perdura::Key_images::Parts m_parts= 0;
   /* The order of the rows does not show, so the statement gets them from the scan of the table. */
   bool m_counts= false;
-  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if
-     the range is open. */
-  std::vector<uchar> m_end;
-  bool m_end_excluded= false;
   DsMrr_impl m_mrr;
-  /* All rows of the search have the key that was searched for. */
-  bool m_one_key= false;
   /* The index that refused the last row, and the row that has the key; for a key that is too long,
      its index. */
   uint m_refused_index= 0;

@@ -176,6 +176,11 @@ int ha_perdura::open(const char *name, int, uint)
   return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
+ha_perdura::~ha_perdura()
+{
+  close();
+}
+
 int ha_perdura::close()
 {
   if (m_cursor)

@@ -26,6 +26,38 @@ using namespace perdura;
    their keys by one of an index: those of 393 bytes in half the time. */
 static constexpr ulong SHORT_ROW= 512;
 
+void perdura::compute_virtual(TABLE *table, handler *file)
+{
+  if (!table->vfield)
+    return;
+  MY_BITMAP *read= table->read_set;
+  MY_BITMAP all= table->s->all_set;
+  table->read_set= &all;
+  /* The server leaves them out where it has asked for the columns of the key alone. */
+  const uint kept= file->keyread;
+  file->keyread= MAX_KEY;
+  table->update_virtual_fields(file, VCOL_UPDATE_FOR_READ);
+  file->keyread= kept;
+  table->read_set= read;
+}
+
+/* Computes the columns of the key that the row does not store. The server does so when the row is
+   given to it. */
+void ha_perdura::compute_key(const uchar *record)
+{
+  if (m_keys->has_virtual(active_index) && record == table->record[0])
+    compute_virtual(table, this);
+}
+
+/* A row was read. Where the server has asked for the columns of the key alone, it does not compute
+   them. */
+int ha_perdura::row_found(uchar *record)
+{
+  if (unlikely(keyread_enabled()))
+    compute_key(record);
+  return 0;
+}
+
 /* Takes the server's condition on the columns of an index. A statement that locks rows has it
    checked on the locked row. */
 Item *ha_perdura::idx_cond_push(uint index, Item *condition)
@@ -42,30 +74,28 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
    without a condition. */
 void ha_perdura::choose_entries(PerduraStep step)
 {
-  const bool may_stop= !m_compares_keys && m_lock_type < TL_FIRST_WRITE;
-  m_covers= m_checks= false;
+  m_entries.clear();
+  const bool may_stop= !m_walk.compares_keys && m_lock_type < TL_FIRST_WRITE;
   if (unlikely(may_stop && keyread == active_index))
   {
-    m_parts= m_keys->parts_of(active_index, table->read_set);
-    m_covers= !(m_parts & ~m_keys->restorable(active_index));
+    m_entries.parts= m_keys->parts_of(active_index, table->read_set);
+    m_entries.covers= !(m_entries.parts & ~m_keys->restorable(active_index));
   }
   if (unlikely(pushed_idx_cond && pushed_idx_cond_keyno == active_index))
   {
-    m_checks= true;
-    m_parts= m_keys->restorable(active_index);
-    m_end.clear();
+    m_entries.checks= true;
+    m_entries.parts= m_keys->restorable(active_index);
     if (end_range && (step == PERDURA_STEP_NEXT || step == PERDURA_STEP_NEXT_SAME))
     {
       bool whole;
       const PerduraKey key= m_keys->search(active_index, end_range->key, end_range->keypart_map, Key_images::Slot::SECOND, &whole);
-      m_end.assign(key.bytes, key.bytes + key.length);
-      m_end_excluded= end_range->flag == HA_READ_BEFORE_KEY;
+      m_entries.end.assign(key.bytes, key.bytes + key.length);
+      m_entries.end_excluded= end_range->flag == HA_READ_BEFORE_KEY;
     }
   }
-  const bool stops= m_covers || m_checks;
-  if (stops != m_stops)
-    perdura_index_stop_at_entries(m_cursor, stops);
-  m_stops= stops;
+  if (m_entries.stops() != m_stops)
+    perdura_index_stop_at_entries(m_cursor, m_entries.stops());
+  m_stops= m_entries.stops();
 }
 
 /* Whether the result does not show in which order the rows of the table come: counts and exact sums
@@ -101,17 +131,15 @@ bool ha_perdura::reads_in_any_order()
   if (table->used_fields && (stats.mean_rec_length > SHORT_ROW || !is_sum_of_all(table)))
     return false;
   choose_entries(PERDURA_STEP_NEXT);
-  return m_covers && !m_checks && !end_range;
+  return m_entries.covers && !m_entries.checks && !end_range;
 }
 
-/* Whether a key lies behind the range that is read. The images of the columns compare as the
-   columns do. */
-bool ha_perdura::is_beyond_end(const uchar *key, size_t length) const
+bool Entry_plan::is_beyond_end(const uchar *key, size_t length) const
 {
-  if (m_end.empty())
+  if (end.empty())
     return false;
-  const int order= memcmp(key, m_end.data(), std::min(length, m_end.size()));
-  return order > 0 || (order == 0 && m_end_excluded && length >= m_end.size());
+  const int order= memcmp(key, end.data(), std::min(length, end.size()));
+  return order > 0 || (order == 0 && end_excluded && length >= end.size());
 }
 
 /* Evaluates the condition on the columns of the key. The end of the range was checked: the server
@@ -133,9 +161,9 @@ int ha_perdura::entry_used(uchar *record, PerduraCode code)
   {
     size_t length;
     const uint8_t *key= perdura_index_key(m_cursor, &length);
-    if (m_checks && is_beyond_end(key, length))
+    if (m_entries.checks && m_entries.is_beyond_end(key, length))
       return HA_ERR_END_OF_FILE;
-    const Key_images::Told told= m_keys->restore(active_index, m_parts, key, length, record);
+    const Key_images::Told told= m_keys->restore(active_index, m_entries.parts, key, length, record);
     if (unlikely(told == Key_images::Told::DAMAGED))
       return failed(perdura_index_damaged(m_cursor, m_session));
     bool has_row= false;
@@ -146,7 +174,7 @@ int ha_perdura::entry_used(uchar *record, PerduraCode code)
       if (code == PERDURA_CODE_OK)
         compute_key(record);
     }
-    if (m_checks && code == PERDURA_CODE_OK)
+    if (m_entries.checks && code == PERDURA_CODE_OK)
       switch (check_entry()) {
       case CHECK_POS: break;
       case CHECK_NEG: continue;
@@ -154,7 +182,7 @@ int ha_perdura::entry_used(uchar *record, PerduraCode code)
       case CHECK_ABORTED_BY_USER: return HA_ERR_ABORTED_BY_USER;
       default: return HA_ERR_GENERIC;
       }
-    if (!m_covers && !has_row && (code= perdura_index_row(m_cursor, m_session, record)) == PERDURA_CODE_OK)
+    if (!m_entries.covers && !has_row && (code= perdura_index_row(m_cursor, m_session, record)) == PERDURA_CODE_OK)
       row_found(record);
     if (likely(code == PERDURA_CODE_OK))
       return 0;

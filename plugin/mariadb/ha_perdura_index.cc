@@ -33,9 +33,11 @@ int ha_perdura::index_init(uint index, bool)
   m_search= Search::NONE;
   if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
     m_search= Search::FIRST;
-  m_stops= m_counts= m_reads_ranges= m_reads_one_range= m_descends= m_has_moved= false;
-  m_newest= table->in_use->rgi_slave;
-  PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_newest, &m_compares_keys);
+  m_walk= {};
+  m_entries.clear();
+  m_stops= m_counts= false;
+  m_walk.newest= table->in_use->rgi_slave;
+  PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_walk.newest, &m_walk.compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
 }
 
@@ -52,35 +54,12 @@ int ha_perdura::index_end()
   return 0;
 }
 
-void perdura::compute_virtual(TABLE *table, handler *file)
-{
-  if (!table->vfield)
-    return;
-  MY_BITMAP *read= table->read_set;
-  MY_BITMAP all= table->s->all_set;
-  table->read_set= &all;
-  /* The server leaves them out where it has asked for the columns of the key alone. */
-  const uint kept= file->keyread;
-  file->keyread= MAX_KEY;
-  table->update_virtual_fields(file, VCOL_UPDATE_FOR_READ);
-  file->keyread= kept;
-  table->read_set= read;
-}
-
-/* Computes the columns of the key that the row does not store. The server does so when the row is
-   given to it. */
-void ha_perdura::compute_key(const uchar *record)
-{
-  if (m_keys->has_virtual(active_index) && record == table->record[0])
-    compute_virtual(table, this);
-}
-
 /* Whether the server checks its whole condition on each row: it has taken nothing from it because a
    ref promises it. */
 bool ha_perdura::has_whole_condition() const
 {
   const JOIN_TAB *tab= table->reginfo.join_tab;
-  return !m_newest && (!tab || !tab->ref.key_parts || tab->ref.key != static_cast<int>(active_index));
+  return !m_walk.newest && (!tab || !tab->ref.key_parts || tab->ref.key != static_cast<int>(active_index));
 }
 
 /* Whether a key has what was searched for. A search for a value or NULL comes as two, and its
@@ -116,23 +95,14 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
     const uint8_t *bytes= perdura_index_key(m_cursor, &length);
     if (likely(length == key.length && !memcmp(bytes, key.bytes, length)))
       return true;
-    m_has_moved= true;
-    if (m_uses_moved)
+    m_walk.has_moved= true;
+    if (m_walk.uses_moved)
       return perdura_index_moved(m_cursor, m_session, key.bytes, key.length);
-    return m_one_key && !m_newest && is_sought(key);
+    return m_walk.one_key && !m_walk.newest && is_sought(key);
   }
-  if (m_one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
+  if (m_walk.one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
     return false;
   return !m_condition || is_used(record);
-}
-
-/* A row was read. Where the server has asked for the columns of the key alone, it does not compute
-   them. */
-int ha_perdura::row_found(uchar *record)
-{
-  if (unlikely(keyread_enabled()))
-    compute_key(record);
-  return 0;
 }
 
 /* Goes on from a read with outcome `code` to the next row for the server. */
@@ -140,7 +110,7 @@ int ha_perdura::entry_found(uchar *record, PerduraCode code)
 {
   if (m_stops)
     return entry_used(record, code);
-  if (m_compares_keys)
+  if (m_walk.compares_keys)
     while ((code == PERDURA_CODE_OK || code == PERDURA_CODE_RECORD_CHANGED) && !is_of_entry(record, code))
       code= perdura_index_pass(m_cursor, m_session, record);
   if (likely(code == PERDURA_CODE_OK))
@@ -155,21 +125,21 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
   if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
   m_counts= false;
-  m_one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
+  m_walk.one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
   const bool is_end= bound.kind == PERDURA_BOUND_KIND_NONE;
   /* A row that has the one whole key that is asked for has not moved. */
-  const bool is_point= whole && m_one_key && m_reads_one_range;
-  m_uses_moved= m_compares_keys && ((m_reads_ranges && !is_point) || (is_end && has_whole_condition()));
+  const bool is_point= whole && m_walk.one_key && m_walk.one_range;
+  m_walk.uses_moved= m_walk.compares_keys && ((m_walk.ranges && !is_point) || (is_end && has_whole_condition()));
   /* Ranges in descending order the server reads by itself: those of one key each forwards, and
      others backwards. */
-  m_descends= m_uses_moved && !m_reads_next_range && step == PERDURA_STEP_NEXT_SAME;
-  if (m_descends)
+  m_walk.descends= m_walk.uses_moved && !m_walk.next_range && step == PERDURA_STEP_NEXT_SAME;
+  if (m_walk.descends)
     step= PERDURA_STEP_NEXT_SAME_DESCENDING;
   choose_entries(step);
   /* Of several, one may have moved: the row that had the key at the snapshot need not be the one
      that has it now. In descending order the server asks but once for a key that does not
      repeat. */
-  const bool looks_up= whole && (!m_uses_moved || m_descends);
+  const bool looks_up= whole && (!m_walk.uses_moved || m_walk.descends);
   return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, record));
 }
 
@@ -251,7 +221,7 @@ int ha_perdura::index_prev(uchar *record)
 /* The engine knows what was searched for. */
 int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
 {
-  return step(record, m_descends ? PERDURA_STEP_NEXT_SAME_DESCENDING : PERDURA_STEP_NEXT_SAME);
+  return step(record, m_walk.descends ? PERDURA_STEP_NEXT_SAME_DESCENDING : PERDURA_STEP_NEXT_SAME);
 }
 
 int ha_perdura::index_first(uchar *record)

@@ -41,18 +41,18 @@ ha_rows ha_perdura::multi_range_read_info(uint index, uint ranges, uint keys, ui
 
 int ha_perdura::multi_range_read_init(RANGE_SEQ_IF *ranges, void *first, uint count, uint mode, HANDLER_BUFFER *buffer)
 {
-  m_reads_ranges= (mode & HA_MRR_NO_ASSOCIATION) && has_whole_condition();
-  m_reads_one_range= count == 1;
-  m_has_moved= m_descends= false;
+  m_walk.ranges= (mode & HA_MRR_NO_ASSOCIATION) && has_whole_condition();
+  m_walk.one_range= count == 1;
+  m_walk.has_moved= m_walk.descends= false;
   perdura_index_rewind(m_cursor);
   return m_mrr.dsmrr_init(this, ranges, first, count, mode, buffer);
 }
 
 int ha_perdura::multi_range_read_next(range_id_t *range)
 {
-  m_reads_next_range= true;
+  m_walk.next_range= true;
   const int error= next_of_ranges(range);
-  m_reads_next_range= false;
+  m_walk.next_range= false;
   return error;
 }
 
@@ -60,7 +60,7 @@ int ha_perdura::next_of_ranges(range_id_t *range)
 {
   /* The server goes on to the next range once it has found a row with a key that does not repeat.
      But the row may have had the key at the snapshot, and another one has it now. */
-  if (unlikely(m_has_moved && m_uses_moved && mrr_have_range && mrr_cur_range.range_flag == (UNIQUE_RANGE | EQ_RANGE)))
+  if (unlikely(m_walk.has_moved && m_walk.uses_moved && mrr_have_range && mrr_cur_range.range_flag == (UNIQUE_RANGE | EQ_RANGE)))
   {
     const int error= read_range_next();
     if (error != HA_ERR_END_OF_FILE)

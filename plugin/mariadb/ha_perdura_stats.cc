@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the optimizer is told: how many rows have the same key, found by samples, or lie in a range,
-   and what reads cost. */
+/* What the server is told of the table: its sizes and times, how many rows have the same key, found
+   by samples, or lie in a range, and what reads cost. */
 
 #include "ha_perdura.h"
 
@@ -192,4 +192,73 @@ double ha_perdura::keyread_time(uint index, uint ranges, ha_rows rows)
 {
   const double entry= ENTRY + (index < table->s->keys ? ENTRY_BYTE * table->key_info[index].key_length : 0);
   return SEARCH * ranges + entry * static_cast<double>(rows_taken(table, index, rows));
+}
+
+/* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of
+   100 ns since 1582; the pool stores the id, so the time moves along with the pool. 0 if the id is
+   of another kind. */
+static time_t defined_at(const LEX_CUSTRING &id)
+{
+  constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
+  if (id.length != MY_UUID_SIZE || id.str[6] >> 4 != 1)
+    return 0;
+  const ulonglong time= (static_cast<ulonglong>(mi_uint2korr(id.str + 6) & 0xfff) << 48) |
+                        (static_cast<ulonglong>(mi_uint2korr(id.str + 4)) << 32) | mi_uint4korr(id.str);
+  const ulonglong seconds= time / UNITS;
+  return seconds < FROM_1582_TO_1970 ? 0 : static_cast<time_t>(seconds - FROM_1582_TO_1970);
+}
+
+/* Refreshes the table's sizes. The optimizer asks in every statement and needs only estimates, so
+   for it they are refreshed only once the table has doubled or halved. */
+void ha_perdura::note_sizes(uint flag)
+{
+  const bool is_exact= !(flag & HA_STATUS_NO_LOCK) || flag & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA);
+  const ha_rows rows= stats.records;
+  if (likely(!is_exact && is_about(rows, m_sized_rows)))
+    return;
+  PerduraTableInfo found;
+  perdura_table_info(m_cursor, &found);
+  m_sized_rows= rows;
+  stats.deleted= 0;
+  stats.data_file_length= found.data_bytes - found.free_bytes;
+  stats.delete_length= found.free_bytes;
+  stats.mean_rec_length= rows ? static_cast<ulong>(stats.data_file_length / rows) : 0;
+}
+
+int ha_perdura::info(uint flag)
+{
+  if (flag & HA_STATUS_VARIABLE)
+  {
+    stats.records= perdura_table_rows(m_cursor);
+    note_sizes(flag);
+    /* The optimizer takes 0 for exact, and the number is an estimate. */
+    if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
+      stats.records= 1;
+    if (m_may_sample)
+      sample_indexes();
+  }
+  if (flag & HA_STATUS_TIME)
+  {
+    PerduraTableInfo found;
+    perdura_table_info(m_cursor, &found);
+    stats.create_time= defined_at(table->s->tabledef_version);
+    stats.update_time= static_cast<time_t>(found.changed_at);
+  }
+  if (flag & HA_STATUS_CONST)
+  {
+    stats.block_size= 16 * 1024;
+    m_sampled_rows= 0;
+  }
+  if (flag & HA_STATUS_AUTO && table->found_next_number_field)
+  {
+    uint64_t next= 0;
+    perdura_counter_next(pool, m_cursor, &next);
+    stats.auto_increment_value= next;
+  }
+  if (flag & HA_STATUS_ERRKEY)
+  {
+    errkey= m_refused_index;
+    memcpy(dup_ref, &m_duplicate_row, sizeof(m_duplicate_row));
+  }
+  return 0;
 }

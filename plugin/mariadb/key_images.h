@@ -37,6 +37,9 @@
 
 namespace perdura {
 
+/* What stands in front of the image of a column that may be NULL. */
+constexpr uchar IS_NULL= 0, IS_VALUE= 1;
+
 /* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED
    order, numbers with the sign turned back, a DATE likewise after a check of its month, ESCAPED as
    collation_key.h says, or PADDED likewise. */
