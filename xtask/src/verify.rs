@@ -6,6 +6,7 @@ mod invariants;
 mod language;
 mod layers;
 mod licences;
+mod plugin;
 mod rooms;
 mod tree;
 
@@ -18,7 +19,7 @@ use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
@@ -26,6 +27,7 @@ const STEPS: [Step; 11] = [
     ("words of docs/glossary.md", language::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
+    ("files of the plugin without circles", plugin::check),
     ("invariants are cited", invariants::check),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
     ("clippy", clippy),
