@@ -4,12 +4,15 @@ use std::io;
 use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
+use httparse::{Request, Status};
 
 use super::channel::Channel;
 use crate::config::host_of;
 
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Most fields of its header.
+const FIELDS_MAX: usize = 64;
 /// Milliseconds that a connection may last.
 pub const CONNECTION_MS: u64 = 10_000;
 
@@ -118,14 +121,13 @@ fn is_own(host: &str, names: &[String]) -> bool {
 }
 
 /// Fault of the host that a request is sent to.
-fn wrong_host(head: &str, version: &str, names: &[String]) -> Option<Response> {
-    let headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let hosts: Vec<&str> =
-        headers.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim()).collect();
+fn wrong_host(request: &Request<'_, '_>, names: &[String]) -> Option<Response> {
+    let hosts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let hosts: Vec<&[u8]> = hosts.map(|header| header.value).collect();
     match hosts[..] {
         // No browser leaves it out.
-        [] if version == "HTTP/1.0" => None,
-        [host] if is_own(host, names) => None,
+        [] if request.version == Some(0) => None,
+        [host] if str::from_utf8(host).is_ok_and(|host| is_own(host.trim(), names)) => None,
         [_] => Some(Response::text(
             "421 Misdirected Request",
             "this replica is not known by that name: use its address, or add the name to http.names\n",
@@ -135,21 +137,22 @@ fn wrong_host(head: &str, version: &str, names: &[String]) -> Option<Response> {
 }
 
 fn asked(input: &[u8], names: &[String]) -> Asked {
-    let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") else {
-        let too_long = Response::text("431 Request Header Fields Too Large", "a request of more than 8 KiB\n");
-        return if input.len() > REQUEST_BYTES_MAX { Asked::Wrong(too_long) } else { Asked::Nothing };
-    };
+    let too_long =
+        || Asked::Wrong(Response::text("431 Request Header Fields Too Large", "more than 8 KiB or 64 fields\n"));
     let wrong = || Asked::Wrong(Response::text("400 Bad Request", "not a request of HTTP/1\n"));
-    let Ok(head) = str::from_utf8(&input[..end]) else { return wrong() };
-    let mut words = head.lines().next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
-    else {
-        return wrong();
-    };
-    if !version.starts_with("HTTP/1.") || !target.starts_with('/') {
+    let mut headers = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = Request::new(&mut headers);
+    match request.parse(input) {
+        Ok(Status::Complete(_)) => {}
+        Ok(Status::Partial) if input.len() <= REQUEST_BYTES_MAX => return Asked::Nothing,
+        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return too_long(),
+        Err(_) => return wrong(),
+    }
+    let (Some(method), Some(target)) = (request.method, request.path) else { return wrong() };
+    if !target.starts_with('/') {
         return wrong();
     }
-    if let Some(response) = wrong_host(head, version, names) {
+    if let Some(response) = wrong_host(&request, names) {
         return Asked::Wrong(response);
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
@@ -207,6 +210,7 @@ mod tests {
     #[test]
     fn requests_are_read_when_they_are_whole_and_refused_when_they_are_none() {
         let long = [&b"GET /"[..], &[b'a'; 9000]].concat();
+        let fields = [&b"GET / HTTP/1.1\r\n"[..], &b"A: b\r\n".repeat(65), b"\r\n"].concat();
         for (input, wanted) in [
             (&b"GET /metrics HTTP/1.1\r\nHost: x\r\n"[..], "wait"),
             (b"GET /metrics?a=b HTTP/1.1\r\nHost: 10.0.0.1:9379\r\n\r\n", "/metrics true"),
@@ -215,8 +219,11 @@ mod tests {
             (b"GET / HTTP/2\r\n\r\n", "400"),
             (b"GET http://x/ HTTP/1.1\r\n\r\n", "400"),
             (b"\xFF\r\n\r\n", "400"),
-            (b"\r\n\r\n", "400"),
+            (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", "400"),
+            // Empty lines in front of a request are passed over.
+            (b"\r\n\r\n", "wait"),
             (&long, "431"),
+            (&fields, "431"),
         ] {
             assert_eq!(outcome(input), wanted, "{}", input.escape_ascii());
         }
