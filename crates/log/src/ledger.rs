@@ -7,6 +7,7 @@ use crate::need::Need;
 use crate::superblock::{GenerationEntry, Superblock};
 use crate::superfile::SuperFile;
 use perdura_pmem::Mutant;
+use perdura_pmem::split_mix::SplitMix64;
 
 /// See the module.
 pub(crate) struct Ledger {
@@ -44,18 +45,10 @@ impl Ledger {
         let activation = self.superblock().activation_next;
         // Planted: one salt for all activations.
         let salt = if perdura_pmem::planted(Mutant::OneSaltForAllActivations) {
-            mix(self.seed)
+            SplitMix64::new(self.seed).next_u64()
         } else {
-            mix(self.seed ^ activation)
+            SplitMix64::new(self.seed ^ activation).next_u64()
         };
         GenerationEntry { activation, salt }
     }
-}
-
-/// SplitMix64's finisher: spreads a seed and an activation over a salt.
-fn mix(word: u64) -> u64 {
-    let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
 }

@@ -25,6 +25,7 @@ pub mod planted;
 pub mod prefault;
 mod region;
 pub mod sim;
+pub mod split_mix;
 pub mod sync;
 pub mod trace;
 mod units;

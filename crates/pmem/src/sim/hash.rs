@@ -6,8 +6,8 @@
 //! lane. Not made to withstand an attacker.
 
 use super::page::LineBytes;
+use crate::split_mix::{STEP as A, scrambled};
 
-const A: u64 = 0x9e37_79b9_7f4a_7c15;
 const B: u64 = 0xc2b2_ae3d_27d4_eb4f;
 
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ impl Lanes {
     #[inline]
     fn new(seed: u64) -> Lanes {
         // Scrambled, or the number of a line and its first word would be interchangeable.
-        Lanes(scramble(seed ^ A), scramble(seed.wrapping_add(B)))
+        Lanes(scrambled(seed ^ A), scrambled(seed.wrapping_add(B)))
     }
 
     #[inline]
@@ -28,16 +28,8 @@ impl Lanes {
 
     #[inline]
     fn finish(self) -> u128 {
-        u128::from(scramble(self.0)) << 64 | u128::from(scramble(self.1))
+        u128::from(scrambled(self.0)) << 64 | u128::from(scrambled(self.1))
     }
-}
-
-/// SplitMix64's finaliser.
-#[inline]
-fn scramble(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Hash of a line's content at its place; 0 for zeros.

@@ -1,26 +1,22 @@
 //! The simulation's randomness: a small generator whose sequence for a seed never changes between
 //! versions.
-//!
-//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+
+use crate::split_mix::SplitMix64;
 
 /// A sequence of numbers that its seed decides.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// A generator that yields the same numbers for the same seed in every version.
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(SplitMix64::new(seed))
     }
 
     /// The next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `bound`, which is not 0.
