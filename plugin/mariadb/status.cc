@@ -19,54 +19,20 @@
 
 namespace perdura {
 
-static PerduraCounters counters;
-
-#define COUNTER(name) {#name, reinterpret_cast<char *>(&counters.name), SHOW_ULONGLONG}
-
-static SHOW_VAR counter_list[]= {
-  COUNTER(sessions_open),
-  COUNTER(sessions_begun),
-  COUNTER(transactions),
-  COUNTER(commits),
-  COUNTER(rollbacks),
-  COUNTER(rows_not_read),
-  COUNTER(moved_rows),
-  COUNTER(fences),
-  COUNTER(lines_flushed),
-  COUNTER(bytes_written),
-  COUNTER(bytes_written_past_cache),
-  COUNTER(prefault_queued_bytes),
-  COUNTER(prefault_done_bytes),
-  COUNTER(prefault_failures),
-  COUNTER(notices),
-  COUNTER(lock_waits),
-  COUNTER(lock_timeouts),
-  COUNTER(deadlocks),
-  COUNTER(locks_held),
-  COUNTER(locks_waited_for),
-  COUNTER(generation_switches),
-  COUNTER(durable_csn),
-  COUNTER(visible_csn),
-  COUNTER(stored_csn),
-  COUNTER(checkpoint_csn),
-  COUNTER(snapshots),
-  COUNTER(purge_lag),
-  COUNTER(data_bytes),
-  COUNTER(free_bytes),
-  COUNTER(open_files),
-  COUNTER(failed),
-  {nullptr, nullptr, SHOW_ULONGLONG}
-};
-
-static_assert(sizeof(PerduraCounters) == (array_elements(counter_list) - 1) * sizeof(uint64_t), "every counter is shown");
+/* The engine names its counters; this has room for more than there are. */
+constexpr size_t COUNTERS_MAX= 64;
 
 /* The server calls this, and then reads the list, under its mutex for status variables. */
 static int read_counters(MYSQL_THD, SHOW_VAR *target, void *, system_status_var *, enum_var_type)
 {
-  if (pool)
-    perdura_counters(pool, &counters);
+  static PerduraCounter counters[COUNTERS_MAX];
+  static SHOW_VAR list[COUNTERS_MAX + 1];
+  const size_t count= std::min(perdura_counters(pool, counters, COUNTERS_MAX), COUNTERS_MAX);
+  for (size_t number= 0; number < count; number++)
+    list[number]= {counters[number].name, reinterpret_cast<char *>(&counters[number].value), SHOW_ULONGLONG};
+  list[count]= {nullptr, nullptr, SHOW_ULONGLONG};
   target->type= SHOW_ARRAY;
-  target->value= counter_list;
+  target->value= list;
   return 0;
 }
 

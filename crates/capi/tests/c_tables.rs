@@ -10,6 +10,7 @@ use perdura_capi::server::handler::*;
 use perdura_capi::server::report::*;
 use perdura_capi::server::status::*;
 use perdura_capi::server::table::*;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Mutex;
 use support::*;
@@ -150,18 +151,29 @@ fn counters_and_report_tell_what_happened() {
     session.begin(false);
     ok(table.insert(&session, &row(1, "x")));
     session.commit();
-    let mut counters = PerduraCounters::default();
+    let mut counters = [PerduraCounter { name: std::ptr::null(), value: 0 }; 64];
     // SAFETY: the engine is open; the report is released once.
-    let text = unsafe {
-        perdura_counters(pool.engine, &mut counters);
+    let (count, text) = unsafe {
+        let count = perdura_counters(pool.engine, counters.as_mut_ptr(), counters.len());
         let report = perdura_report(pool.engine);
         let mut bytes = 0;
         let data = perdura_report_text(report, &mut bytes);
         let text = String::from_utf8(std::slice::from_raw_parts(data, bytes).to_vec()).unwrap();
         perdura_report_release(report);
-        text
+        (count, text)
     };
-    assert_eq!((counters.sessions_open, counters.sessions_begun, counters.transactions), (1, 1, 1));
-    assert!(counters.commits >= 1 && counters.fences > 0 && counters.failed == 0);
+    let of = |name: &str| {
+        // SAFETY: the names of those that were read are C strings.
+        let found =
+            counters[..count].iter().find(|counter| unsafe { CStr::from_ptr(counter.name) }.to_str() == Ok(name));
+        found.expect("a counter of that name").value
+    };
+    assert_eq!(["sessions_open", "sessions_begun", "transactions", "failed"].map(of), [1, 1, 1, 0]);
+    assert!(of("commits") >= 1 && of("fences") > 0);
+    let names: BTreeSet<_> = counters[..count].iter().map(|counter| counter.name).collect();
+    assert_eq!(names.len(), count, "each name stands for one");
+    // SAFETY: there is room for one.
+    assert_eq!(unsafe { perdura_counters(std::ptr::null(), counters.as_mut_ptr(), 1) }, count);
+    assert_eq!(counters[0].value, 0, "without a pool there is nothing to count");
     assert!(text.contains("d/told"), "{text}");
 }

@@ -4,13 +4,14 @@
 use crate::activity::{self, LockStatus, LockWait, TransactionStatus};
 use crate::background::{self, Background};
 use crate::config::Config;
+use crate::counters::Counters;
 use crate::error::{ErrorKind, Result};
 use crate::format::IndexDefinition;
 use crate::pool::Pool;
 use crate::pool::hold::{HoldNumber, held_already};
 use crate::recovery::alter::{AlteredIndex, IndexAlteration};
 use crate::recovery::{self, ddl};
-use crate::status::{Counters, Status};
+use crate::status::Status;
 use crate::table::Table;
 use crate::table::definition::Definition;
 use crate::table::figures::{IndexSpace, TableSpace};

@@ -1,115 +1,14 @@
-//! The values of the server's status variables, and the report of SHOW ENGINE PERDURA STATUS.
+//! The report of SHOW ENGINE PERDURA STATUS.
 
 use crate::activity::TransactionStatus;
+use crate::counters::Counters;
 use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
 use crate::sessions;
 use perdura_log::LogStatus;
 use perdura_pmem::MediumInfo;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The values of the server's status variables. Counters start at 0 when the pool is opened;
-/// gauges, marked so, are present values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Commits of transactions that wrote.
-    pub commits: u64,
-    /// Rollbacks of transactions that wrote.
-    pub rollbacks: u64,
-    /// Rows moved out of segments of which little was left.
-    pub moved_rows: u64,
-    /// Fences issued, by the whole process.
-    pub fences: u64,
-    /// Cache lines flushed, by the whole process.
-    pub lines_flushed: u64,
-    /// Bytes stored through the cache, by the whole process.
-    pub bytes_written: u64,
-    /// Bytes stored past the cache, by the whole process.
-    pub bytes_written_nt: u64,
-    /// Bytes queued for pre-fault (gauge).
-    pub prefault_queued_bytes: u64,
-    /// Bytes that pre-fault has touched.
-    pub prefault_done_bytes: u64,
-    /// Requests that pre-fault gave up after an error.
-    pub prefault_failures: u64,
-    /// Notices for the error log, about what no statement could report.
-    pub notices: u64,
-    /// Row lock waits.
-    pub lock_waits: u64,
-    /// Row lock waits that timed out.
-    pub lock_timeouts: u64,
-    /// Deadlocks found.
-    pub deadlocks: u64,
-    /// Rows locked (gauge).
-    pub locks_held: u64,
-    /// Transactions waiting for a row (gauge).
-    pub locks_waited_for: u64,
-    /// Log generation switches.
-    pub generation_switches: u64,
-    /// Every commit up to this CSN is durable (gauge).
-    pub durable_csn: u64,
-    /// Every commit up to this CSN is published (gauge).
-    pub visible_csn: u64,
-    /// Every commit up to this CSN is published and its words are stored (gauge).
-    pub stored_csn: u64,
-    /// Redo would begin after this CSN (gauge).
-    pub checkpoint_csn: u64,
-    /// Live snapshots (gauge).
-    pub snapshots: u64,
-    /// Superseded versions that wait for purge (gauge).
-    pub purge_lag: u64,
-    /// Total size of the data files, in bytes (gauge).
-    pub data_bytes: u64,
-    /// Bytes of the data files in free segments, of tables that have been open since the start
-    /// (gauge).
-    pub free_bytes: u64,
-    /// Data files of open tables, each mapped into memory (gauge).
-    pub open_files: u64,
-    /// 1 if the pool failed stop (gauge).
-    pub failed: u64,
-}
-
-impl Counters {
-    pub(crate) fn of(pool: &Pool) -> Counters {
-        let pmem = perdura_pmem::counters();
-        let (locks_held, locks_waited_for) = pool.locks.counts();
-        let log = pool.log.status();
-        let tables = pool.open_tables();
-        let closed = pool.tables.closed_sizes();
-        let prefault = pool.services().prefault_service();
-        Counters {
-            commits: pool.counters.commits.load(Ordering::Relaxed),
-            rollbacks: pool.counters.rollbacks.load(Ordering::Relaxed),
-            moved_rows: pool.counters.moved_rows.load(Ordering::Relaxed),
-            fences: pmem.fences,
-            lines_flushed: pmem.flushed_lines,
-            bytes_written: pmem.written_bytes,
-            bytes_written_nt: pmem.nt_bytes,
-            prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
-            prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
-            prefault_failures: prefault.map_or(0, |service| service.failures()),
-            notices: pool.services().notices.count(),
-            lock_waits: pool.locks.waits.load(Ordering::Relaxed),
-            lock_timeouts: pool.locks.timeouts.load(Ordering::Relaxed),
-            deadlocks: pool.locks.deadlocks.load(Ordering::Relaxed),
-            locks_held,
-            locks_waited_for: locks_waited_for as u64,
-            generation_switches: log.switches,
-            durable_csn: pool.log.durable_csn(),
-            visible_csn: pool.log.visible_csn(),
-            stored_csn: pool.log.stored_csn(),
-            checkpoint_csn: pool.log.checkpoint_csn(),
-            snapshots: pool.snapshots.count() as u64,
-            purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
-            data_bytes: closed.data_bytes + tables.iter().map(|table| table.data_bytes()).sum::<u64>(),
-            free_bytes: closed.free_bytes + tables.iter().map(|table| table.free_bytes()).sum::<u64>(),
-            open_files: tables.iter().map(|table| table.chain().file_count() as u64).sum(),
-            failed: u64::from(pool.log.is_failed()),
-        }
-    }
-}
 
 /// The space that a table takes.
 #[derive(Clone, Debug)]
@@ -238,7 +137,7 @@ impl fmt::Display for Status {
             counters.fences,
             counters.lines_flushed,
             mib(counters.bytes_written),
-            mib(counters.bytes_written_nt)
+            mib(counters.bytes_written_past_cache)
         )?;
         writeln!(
             f,

@@ -3,152 +3,50 @@
 use super::call::call_or;
 use super::engine::PerduraEngine;
 use perdura_engine::Counters;
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::Ordering;
 
-/// Counters of a pool since it was opened, and gauges of what is now.
+/// A status variable: a counter since the pool was opened, or a gauge of what is now.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PerduraCounters {
-    /// Sessions open (gauge).
-    pub sessions_open: u64,
-    /// Sessions begun.
-    pub sessions_begun: u64,
-    /// Transactions begun, those that only read included.
-    pub transactions: u64,
-    /// Commits of transactions that wrote.
-    pub commits: u64,
-    /// Rollbacks of transactions that wrote.
-    pub rollbacks: u64,
-    /// Rows that reads through an index did without: the entry had all that they needed.
-    pub rows_not_read: u64,
-    /// Rows moved out of segments of which little was left.
-    pub moved_rows: u64,
-    /// Fences issued by the process.
-    pub fences: u64,
-    /// Cache lines flushed by the process.
-    pub lines_flushed: u64,
-    /// Bytes that the process has stored through the cache.
-    pub bytes_written: u64,
-    /// Bytes that the process has stored past the cache.
-    pub bytes_written_past_cache: u64,
-    /// Bytes queued for pre-fault (gauge).
-    pub prefault_queued_bytes: u64,
-    /// Bytes pre-faulted.
-    pub prefault_done_bytes: u64,
-    /// Pre-fault requests given up after an error.
-    pub prefault_failures: u64,
-    /// Notices for the error log.
-    pub notices: u64,
-    /// Row lock waits.
-    pub lock_waits: u64,
-    /// Row lock waits that timed out.
-    pub lock_timeouts: u64,
-    /// Deadlocks.
-    pub deadlocks: u64,
-    /// Rows locked (gauge).
-    pub locks_held: u64,
-    /// Sessions waiting for a row lock (gauge).
-    pub locks_waited_for: u64,
-    /// Log generation switches.
-    pub generation_switches: u64,
-    /// Every commit up to this CSN is durable (gauge).
-    pub durable_csn: u64,
-    /// Every commit up to this CSN is visible (gauge).
-    pub visible_csn: u64,
-    /// Every commit up to this CSN is stored: its words are in place on the medium (gauge).
-    pub stored_csn: u64,
-    /// Redo would begin after this CSN (gauge).
-    pub checkpoint_csn: u64,
-    /// Snapshots open (gauge).
-    pub snapshots: u64,
-    /// Versions waiting for purge (gauge).
-    pub purge_lag: u64,
-    /// Bytes of data files (gauge).
-    pub data_bytes: u64,
-    /// Bytes of data files in free segments (gauge).
-    pub free_bytes: u64,
-    /// Data files of open tables, each mapped into memory (gauge).
-    pub open_files: u64,
-    /// 1 if the pool has failed stop (gauge).
-    pub failed: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraCounter {
+    /// Its name, without the `Perdura_` in front.
+    pub name: *const c_char,
+    /// Its value.
+    pub value: u64,
 }
 
-/// Reads the counters.
+/// Those of sessions: open (a gauge), begun, transactions begun, those that only read included, and
+/// rows that reads through an index did without, since the entry had all that they needed.
+const OF_SESSIONS: [&CStr; 4] = [c"sessions_open", c"sessions_begun", c"transactions", c"rows_not_read"];
+
+/// Reads all counters, as many as there is room for, always in the same order. Returns how many
+/// there are. Without a pool their values are 0.
 ///
 /// # Safety
-/// `engine` must be open, `target` writable.
+/// `engine` must be open or null, `target` writable for `room` counters.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_counters(engine: *const PerduraEngine, target: *mut PerduraCounters) {
+pub unsafe extern "C" fn perdura_counters(
+    engine: *const PerduraEngine,
+    target: *mut PerduraCounter,
+    room: usize,
+) -> usize {
     // SAFETY: as the caller vouches for.
-    let engine = unsafe { &*engine };
-    let read = call_or(Some(engine.engine()), PerduraCounters::default(), || counters(engine));
-    // SAFETY: as the caller vouches for.
-    unsafe { target.write(read) };
+    let engine = unsafe { engine.as_ref() };
+    let read = call_or(engine.map(PerduraEngine::engine), Vec::new(), || counters(engine));
+    for (place, (name, value)) in read.iter().take(room).enumerate() {
+        // SAFETY: there is room for it, as the caller vouches for.
+        unsafe { target.add(place).write(PerduraCounter { name: name.as_ptr(), value: *value }) };
+    }
+    OF_SESSIONS.len() + Counters::NAMES.len()
 }
 
-fn counters(engine: &PerduraEngine) -> PerduraCounters {
-    let sessions = &engine.sessions;
-    // Taken apart field by field: a counter that the engine gains must be passed on here.
-    let Counters {
-        commits,
-        rollbacks,
-        moved_rows,
-        fences,
-        lines_flushed,
-        bytes_written,
-        bytes_written_nt: bytes_written_past_cache,
-        prefault_queued_bytes,
-        prefault_done_bytes,
-        prefault_failures,
-        notices,
-        lock_waits,
-        lock_timeouts,
-        deadlocks,
-        locks_held,
-        locks_waited_for,
-        generation_switches,
-        durable_csn,
-        visible_csn,
-        stored_csn,
-        checkpoint_csn,
-        snapshots,
-        purge_lag,
-        data_bytes,
-        free_bytes,
-        open_files,
-        failed,
-    } = engine.engine().counters();
-    PerduraCounters {
-        sessions_open: sessions.open.load(Ordering::Relaxed),
-        sessions_begun: sessions.begun.load(Ordering::Relaxed),
-        transactions: sessions.transactions.load(Ordering::Relaxed),
-        commits,
-        rollbacks,
-        rows_not_read: sessions.rows_not_read.load(Ordering::Relaxed),
-        moved_rows,
-        fences,
-        lines_flushed,
-        bytes_written,
-        bytes_written_past_cache,
-        prefault_queued_bytes,
-        prefault_done_bytes,
-        prefault_failures,
-        notices,
-        lock_waits,
-        lock_timeouts,
-        deadlocks,
-        locks_held,
-        locks_waited_for,
-        generation_switches,
-        durable_csn,
-        visible_csn,
-        stored_csn,
-        checkpoint_csn,
-        snapshots,
-        purge_lag,
-        data_bytes,
-        free_bytes,
-        open_files,
-        failed,
-    }
+fn counters(engine: Option<&PerduraEngine>) -> Vec<(&'static CStr, u64)> {
+    let sessions = engine.map_or([0; OF_SESSIONS.len()], |engine| {
+        let sessions = &engine.sessions;
+        let counters = [&sessions.open, &sessions.begun, &sessions.transactions, &sessions.rows_not_read];
+        counters.map(|counter| counter.load(Ordering::Relaxed))
+    });
+    let values = engine.map(|engine| engine.engine().counters()).unwrap_or_default().values();
+    OF_SESSIONS.into_iter().zip(sessions).chain(Counters::NAMES.iter().copied().zip(values)).collect()
 }
