@@ -7,7 +7,7 @@
 //! transactions that are not known as writers yet; it locks each page in turn and enters the
 //! writers that it finds into the lock table; it locks the table there, like a row; and once it
 //! holds the table it waits until every commit that has a CSN is visible, and reads from a snapshot
-//! taken then. docs/ARCHITECTURE.md says why that is enough.
+//! taken then. docs/engine.md says why that is enough.
 
 use super::isolation::Isolation;
 use super::session::Session;
