@@ -45,9 +45,8 @@ public:
   ha_perdura(handlerton *hton, TABLE_SHARE *share);
   ~ha_perdura() override;
 
-  /* -- what the engine can do, statistics, maintenance (ha_perdura.cc) */
+  /* -- what the engine can do, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
-  ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_length() const override { return PERDURA_KEY_BYTES_MAX; }
@@ -55,7 +54,6 @@ public:
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
-  int info(uint flag) override;
   int optimize(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
   int check(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_TRY_ALTER; }
@@ -135,7 +133,9 @@ public:
   int multi_range_read_next(range_id_t *range) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t room) override;
 
-  /* -- what the optimizer is told (ha_perdura_stats.cc) */
+  /* -- statistics and costs (ha_perdura_stats.cc) */
+  int info(uint flag) override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
   double scan_time() override;
@@ -199,8 +199,8 @@ private:
      changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
-  /* What index_flags() says of each part of each index, of the part alone and of all up to it, once
-     the table is open: the server asks several times in a statement. */
+  /* Answers of index_flags() for each part of each index, of the part alone and of all up to it,
+     once the table is open: the server asks several times in a statement. */
   std::vector<std::array<ulong, 2>> m_index_flags;
   /* The rows that are read through the index are locked, so the key of each is compared with that
      of its entry. */

@@ -52,29 +52,6 @@ int ha_perdura::index_end()
   return 0;
 }
 
-void perdura::compute_virtual(TABLE *table, handler *file)
-{
-  if (!table->vfield)
-    return;
-  MY_BITMAP *read= table->read_set;
-  MY_BITMAP all= table->s->all_set;
-  table->read_set= &all;
-  /* The server leaves them out where it has asked for the columns of the key alone. */
-  const uint kept= file->keyread;
-  file->keyread= MAX_KEY;
-  table->update_virtual_fields(file, VCOL_UPDATE_FOR_READ);
-  file->keyread= kept;
-  table->read_set= read;
-}
-
-/* Computes the columns of the key that the row does not store. The server does so when the row is
-   given to it. */
-void ha_perdura::compute_key(const uchar *record)
-{
-  if (m_keys->has_virtual(active_index) && record == table->record[0])
-    compute_virtual(table, this);
-}
-
 /* Whether the server checks its whole condition on each row: it has taken nothing from it because a
    ref promises it. */
 bool ha_perdura::has_whole_condition() const
@@ -124,15 +101,6 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
   if (m_one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
     return false;
   return !m_condition || is_used(record);
-}
-
-/* A row was read. Where the server has asked for the columns of the key alone, it does not compute
-   them. */
-int ha_perdura::row_found(uchar *record)
-{
-  if (unlikely(keyread_enabled()))
-    compute_key(record);
-  return 0;
 }
 
 /* Goes on from a read with outcome `code` to the next row for the server. */

@@ -207,6 +207,20 @@ static Told restore_text(const Key_part &part, Key_reader *key, uchar *target)
   return Told::ALL;
 }
 
+size_t Key_images::part_end(uint index, uint number, const uchar *key, size_t length, size_t at) const
+{
+  const Key_part &part= m_indexes[index].parts[number];
+  const uchar turned= part.is_reverse ? 255 : 0;
+  if (part.null_bit && at < length && (key[at++] ^ turned) == IS_NULL)
+    return at;
+  switch (part.image) {
+  case Key_part::Image::TEXT: at= part.collation->end(key, length, at, turned); break;
+  case Key_part::Image::BINARY_STRING: at= escaped_end(key, length, at, turned); break;
+  default: at+= std::min(part.length, part.record_bytes);
+  }
+  return std::min(at, length);
+}
+
 Key_images::Told Key_images::restore(uint index, Parts parts, const uchar *bytes, size_t length, uchar *record) const
 {
   Key_reader key(bytes, length);

@@ -19,7 +19,6 @@
 
 namespace perdura {
 
-constexpr uchar IS_NULL= 0, IS_VALUE= 1;
 /* Bytes of the hash of a long key, and what its two halves begin with. */
 constexpr size_t HASH_BYTES= 16;
 constexpr ulonglong HASH_SEEDS[2][2]= {{0x9e3779b97f4a7c15ULL, 0xbf58476d1ce4e5b9ULL}, {0x94d049bb133111ebULL, 0xd6e8feb86659fd93ULL}};
@@ -297,7 +296,7 @@ bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *k
   return !writer.is_cut();
 }
 
-/* What is longer than any key is cut: it lies between the same keys as the whole. */
+/* A search key longer than any key is cut: it lies between the same keys as the whole. */
 PerduraKey Key_images::search(uint index, const uchar *tuple, key_part_map parts, Slot which, bool *whole)
 {
   const Index &found= m_indexes[index];
@@ -333,20 +332,6 @@ PerduraKey Key_images::search(uint index, const uchar *tuple, key_part_map parts
   }
   *whole= used == found.parts.size() && found.hashed.empty() && !may_repeat && !writer.is_cut();
   return {start, static_cast<uint32_t>(writer.length()), may_repeat};
-}
-
-size_t Key_images::part_end(uint index, uint number, const uchar *key, size_t length, size_t at) const
-{
-  const Key_part &part= m_indexes[index].parts[number];
-  const uchar turned= part.is_reverse ? 255 : 0;
-  if (part.null_bit && at < length && (key[at++] ^ turned) == IS_NULL)
-    return at;
-  switch (part.image) {
-  case Key_part::Image::TEXT: at= part.collation->end(key, length, at, turned); break;
-  case Key_part::Image::BINARY_STRING: at= escaped_end(key, length, at, turned); break;
-  default: at+= std::min(part.length, part.record_bytes);
-  }
-  return std::min(at, length);
 }
 
 bool Key_images::is_same_value(const Key_part &part, const uchar *before, const uchar *after)
