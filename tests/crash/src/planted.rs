@@ -41,9 +41,9 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the
-    /// runs take turns: recoveries cut off, many images, the same with threads stalled at the
-    /// planted line, and killed processes.
+    /// Runs the attempt; the fault found, if anything shows. `place` is that of the planted line.
+    /// By their seeds the runs take turns: recoveries cut off, many images, the same with threads
+    /// stalled at the planted line, and killed processes.
     fn look(&self, place: Stall) -> Option<String> {
         let (scenario, seed) = match *self {
             Attempt::Drill(drill, seed) => return run_drill(drill, seed, place.filter(|_| seed % 2 == 0)).err(),
@@ -86,7 +86,7 @@ pub fn run_drill(drill: &Drill, seed: u64, stall: Stall) -> Result<(), String> {
     guarded(|| (drill.run)(seed, stall)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
 }
 
-/// What showed an error: the name of a scenario or drill, and what was wrong there.
+/// The scenario or drill that showed an error, and the fault that it found.
 struct Shown {
     name: &'static str,
     what: String,
@@ -141,7 +141,7 @@ impl<S: Subject> Search<S> {
         }
     }
 
-    /// What shows the error, or why it counts as not noticed.
+    /// The proof of the error, or why it counts as not noticed.
     fn result(&self) -> Result<Shown, &'static str> {
         let found = self.state().found.take();
         found.ok_or(if self.planting.was_reached() { "not noticed" } else { "never reached" })

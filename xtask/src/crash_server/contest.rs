@@ -21,7 +21,7 @@ pub struct Version {
     pub writer: u64,
 }
 
-/// What a transaction did to a row.
+/// Write of a transaction to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// It wrote this version.

@@ -1,4 +1,4 @@
-//! What one client knows to be in the database: the oracle's half of the process-crash test.
+//! The state of the database that one client knows: the oracle's half of the process-crash test.
 //!
 //! A transaction is a list of changes. Acknowledged changes are applied to the client's state;
 //! those of a transaction whose outcome a crash hid are kept aside, and the database must show the
@@ -143,7 +143,7 @@ where
     Some(format!("{what} {key:?}: expected {:?}, found {:?} ({sizes})", expected.get(key), found.get(key)))
 }
 
-/// What a crash left undecided.
+/// Work that a crash left undecided.
 #[derive(Clone, Debug, Default)]
 pub enum InFlight {
     /// Nothing: the state is exact.
@@ -155,7 +155,7 @@ pub enum InFlight {
     Xa {
         /// Its name.
         name: String,
-        /// What it changed.
+        /// Its changes.
         changes: Vec<Change>,
         /// Whether PREPARE was answered and nothing was sent after it, so that it must be found
         /// prepared.
