@@ -2,10 +2,6 @@
 //! next process looks at what is left.
 //!
 //! `crash_and_reopen DIRECTORY`
-//!
-//! Every transfer changes both rows in one transaction. The process is killed in the middle of its
-//! transfers and closes nothing. Afterwards every acknowledged transfer is there, and none by half:
-//! the sum is 2000.
 
 use perdura_engine::{Config, Engine, FileMedium, Isolation, MediumOptions, Result, Rid, Session, Table};
 use std::error::Error;
@@ -96,6 +92,10 @@ fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>
 
 /// Runs transfers in a process of their own, and kills it. Returns the number of the last
 /// acknowledged transfer.
+///
+/// Every transfer changes both rows in one transaction. The process is killed in the middle of its
+/// transfers and closes nothing. Afterwards every acknowledged transfer is there, and none by half:
+/// the sum is 2000.
 fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program).args([directory, "transfer"]).stdout(Stdio::piped()).spawn()?;

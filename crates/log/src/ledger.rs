@@ -7,7 +7,7 @@ use crate::need::Need;
 use crate::superblock::{GenerationEntry, Superblock};
 use crate::superfile::SuperFile;
 
-/// See the module.
+/// State under the control lock.
 pub(crate) struct Ledger {
     pub(crate) superfile: SuperFile,
     /// Random number of this run; with an activation's number it makes that activation's salt.

@@ -1,17 +1,17 @@
 //! Errors of reasoning, planted to test the tests.
-//!
-//! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
-//! replay past a gap. Each such error is a line beside the code it breaks, `if planted(N) { .. }`,
-//! and a number in the explorer's list. They exist only with the feature `planted`, which the
-//! explorer alone turns on; without it [`planted`] is the constant `false`.
-//!
-//! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
-//! several can be tried at once.
 
 /// The body of a thread that the seeded scheduler starts.
 type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Whether the error of that number is planted in this thread now.
+///
+/// The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
+/// replay past a gap. Each such error is a line beside the code it breaks, `if planted(N) { .. }`,
+/// and a number in the explorer's list. They exist only with the feature `planted`, which the
+/// explorer alone turns on; without it [`planted`] is the constant `false`.
+///
+/// An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
+/// several can be tried at once.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn planted(_number: u32) -> bool {

@@ -1,10 +1,5 @@
 //! Tests the explorer itself: each error of reasoning that is compiled in
 //! ([`mod@perdura_pmem::planted`]) must be noticed.
-//!
-//! A worker plants an error in its own threads and looks for it, in crash images and in runs
-//! without a crash, while another worker looks for another one. An error whose line no run reaches
-//! counts as not noticed. So does a number that is in the sources but not in the list, or in the
-//! list but not exactly once in the sources.
 
 use crate::explore::{Depth, explore};
 use crate::mutation::{Cost, Verdict};
@@ -41,7 +36,7 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// Runs the attempt; the fault found, if anything shows. `place` is that of the planted line.
+    /// Runs the attempt and returns its fault, if any shows. `place` is that of the planted line.
     /// By their seeds the runs take turns: recoveries cut off, many images, the same with threads
     /// stalled at the planted line, and killed processes.
     fn look(&self, place: Stall) -> Option<String> {
@@ -93,6 +88,11 @@ struct Shown {
 }
 
 /// The search for one error, which several workers may join.
+///
+/// A worker plants an error in its own threads and looks for it, in crash images and in runs
+/// without a crash, while another worker looks for another one. An error whose line no run reaches
+/// counts as not noticed. So does a number that is in the sources but not in the list, or in the
+/// list but not exactly once in the sources.
 struct Search<S: Subject> {
     planted: &'static Planted,
     place: Stall,

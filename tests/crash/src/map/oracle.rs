@@ -1,10 +1,5 @@
 //! Content that a map must have after a crash: one of the states from the newest durable one to the
 //! newest begun one.
-//!
-//! The writer records the state that each call leads to and marks in the trace where the call
-//! begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
-//! among several writers is known only after the run: their marks number the calls, and [`Past`]
-//! says which state each led to.
 
 use super::model::{Difference, Stamps, State};
 use crate::subject;
@@ -54,6 +49,11 @@ pub fn note_observed(confirmed: Ts) {
 }
 
 /// Record of a run.
+///
+/// The writer records the state that each call leads to and marks in the trace where the call
+/// begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
+/// among several writers is known only after the run: their marks number the calls, and [`Past`]
+/// says which state each led to.
 #[derive(Default)]
 pub struct Past {
     /// The states in order. State 0, before the map exists, has no content.

@@ -1,10 +1,5 @@
 //! Soak: keys are overwritten for half an hour, at a steady rate that leaves all clusters time.
 //! Memory and room on the medium of a leader and of a follower must stay as they are.
-//!
-//! Use of a medium, and somewhat of memory, goes up and down as logs fill and garbage is collected.
-//! So a sample is the mean of ten looks. The begin is the median of the first samples after a
-//! warm-up, in which the ring of last entries, here a small one, becomes full; the end is that of
-//! the last third.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +24,11 @@ const SIZE: &str = "64M";
 const PERIOD: Duration = Duration::from_millis(10);
 const SMALL: &str = "store.ring_size = '1M'\nstore.log_size = '4M'\nraft.spin_us = 0";
 /// Looks for a sample.
+///
+/// Use of a medium, and somewhat of memory, goes up and down as logs fill and garbage is collected.
+/// So a sample is the mean of ten looks. The begin is the median of the first samples after a
+/// warm-up, in which the ring of last entries, here a small one, becomes full; the end is that of
+/// the last third.
 const LOOKS: u32 = 10;
 /// Samples that are the begin.
 const FIRST: usize = 6;
