@@ -2,10 +2,12 @@
 //! nothing but Cargo's own target directory.
 
 mod architecture;
+mod headers;
 mod invariants;
 mod language;
 mod layers;
 mod licences;
+mod plugin;
 mod rooms;
 mod tree;
 
@@ -18,14 +20,16 @@ use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
-    ("every source file in docs/ARCHITECTURE.md", architecture::check),
-    ("words of docs/glossary.md", language::check),
+    ("paths and length of docs/ARCHITECTURE.md", architecture::check),
+    ("first lines of sources", headers::check),
+    ("words of docs/glossary.md, and comments", language::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
+    ("files of the plugin without circles", plugin::check),
     ("invariants are cited", invariants::check),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
     ("clippy", clippy),
