@@ -15,7 +15,7 @@ const PAGE: &str = "docs/ARCHITECTURE.md";
 const WORDS_MAX: usize = 3000;
 
 /// Pages whose paths are checked.
-const PAGES: [&str; 4] = [PAGE, "docs/engine.md", "docs/testing.md", "CONTRIBUTING.md"];
+const PAGES: [&str; 5] = [PAGE, "docs/engine.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
 /// Ends of the names of sources.
 const SOURCES: [&str; 7] = [".rs", ".cc", ".h", ".sql", ".html", ".sh", ".py"];
