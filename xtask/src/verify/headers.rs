@@ -11,7 +11,7 @@ use crate::paths;
 const LINES_MAX: usize = 5;
 
 /// Folders whose files have longer beginnings yet: the bound is what all of them meet, and falls.
-const LONGER: [(&str, usize); 3] = [("crates/engine/src/", 17), ("crates/kv/src/", 14), ("crates/map/src/", 13)];
+const LONGER: [(&str, usize); 3] = [("crates/engine/src/", 11), ("crates/kv/src/", 14), ("crates/map/src/", 13)];
 
 /// Checks every tracked Rust source.
 pub fn check() -> Result<()> {
