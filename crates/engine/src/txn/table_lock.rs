@@ -79,7 +79,7 @@ impl Session {
         if mode == LockMode::Exclusive {
             self.writes.table(table, self.owner.id).set_admitted();
         }
-        // What writers before have committed may not be visible yet.
+        // Commits of earlier writers may not be visible yet.
         // Planted: a reader does not wait for them.
         if !perdura_pmem::planted(250) && !self.pool.log.wait_visible(self.pool.log.last_csn()) {
             self.pool.check_writable()?;
