@@ -1,5 +1,6 @@
 //! Checks docs/ARCHITECTURE.md and the pages beside it: the first is short enough for one sitting,
-//! and all name files by paths that exist, from the root or below `crates/`.
+//! and all name files by paths that exist, from the root or below `crates/`, and functions that are
+//! in the file named behind them.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +28,8 @@ pub fn check() -> Result<()> {
     for page in PAGES {
         let text = std::fs::read_to_string(paths::top().join(page)).context(page)?;
         let found = wrong_paths(page, &text, &tracked);
+        wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
+        let found = wrong_names(&text, &|path| std::fs::read_to_string(paths::top().join(path)).ok());
         wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
         wrong.extend(too_long(&text).filter(|_| page == PAGE).map(|what| format!("{page}: {what}")));
     }
@@ -61,6 +64,28 @@ fn wrong_paths(page: &str, text: &str, tracked: &BTreeSet<String>) -> Vec<String
     wrong
 }
 
+/// Names before `in` or a bracket and a path, as of a function in its file, that are not there.
+fn wrong_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut wrong = Vec::new();
+    for [name, between, path] in parts.windows(3).skip(1).step_by(2).map(|part| [part[0], part[1], part[2]]) {
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:->".contains(c));
+        let is_of_file = is_name && ["in", "("].contains(&between.trim()) && is_path(path);
+        let Some(source) = Some(path)
+            .filter(|_| is_of_file)
+            .and_then(|path| [path.to_owned(), format!("crates/{path}")].iter().find_map(|path| read(path)))
+        else {
+            continue;
+        };
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let last = name.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+        if !last.is_empty() && !source.split(|c| !is_part(c)).any(|word| word == last) {
+            wrong.push(format!("`{name}` is not in {path}"));
+        }
+    }
+    wrong
+}
+
 /// Whether a word in backquotes means a source, or a folder of them.
 fn is_path(word: &str) -> bool {
     let folders = ["crates/", "plugin/", "tests/", "xtask/", "fuzz/", "bench/", "packaging/", "scripts/"];
@@ -72,7 +97,7 @@ fn is_path(word: &str) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{WORDS_MAX, too_long, wrong_paths};
+    use super::{WORDS_MAX, too_long, wrong_names, wrong_paths};
 
     fn wrong(text: &str) -> Vec<String> {
         let tracked = ["crates/log/src/scan.rs", "docs/format.md", "tests/crash/src/main.rs", "CONTRIBUTING.md"];
@@ -89,6 +114,20 @@ mod tests {
         let sound = "`log/src/scan.rs`, `crates/log/src/scan.rs`, `crates/log/src/`, `tests/crash`, `Log::scan`, \
                      `scan`, `cargo xtask mtr x/y.rs`, [format](format.md#lanes), [how](../CONTRIBUTING.md)";
         assert_eq!(wrong(sound), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_function_that_has_left_its_file_is_reported() {
+        let read = |path: &str| (path == "crates/log/src/scan.rs").then(|| "pub fn scan_all() {}".to_owned());
+        for text in ["`scan` in `log/src/scan.rs`", "`Log::scan` (`log/src/scan.rs`)", "`scan`\nin `log/src/scan.rs`"] {
+            let found = wrong_names(text, &read);
+            assert!(found.len() == 1 && found[0].contains("scan` is not in log/src/scan.rs"), "{text}: {found:?}");
+        }
+        for text in
+            ["`scan_all` in `log/src/scan.rs`", "`log->scan_all` (`log/src/scan.rs`)", "`scan` and `log/src/scan.rs`"]
+        {
+            assert_eq!(wrong_names(text, &read), Vec::<String>::new(), "{text}");
+        }
     }
 
     /// Files of one name lie in several rooms.
