@@ -143,17 +143,18 @@ fn definition(line: &str, is_static: bool) -> Option<(&str, Option<&str>)> {
         return None;
     }
     let head = line.split_once('(')?.0;
-    let begin = head.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
+    let begin = head.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
     let (front, name) = head.split_at(begin);
-    let class = front.strip_suffix("::").map(|front| &front[front.rfind(|c| !is_word(c)).map_or(0, |at| at + 1)..]);
+    let class =
+        front.strip_suffix("::").map(|front| &front[front.rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1)..]);
     let is_other = front.is_empty() || name.is_empty() || front.contains('=') || front.ends_with('~');
     (!is_other && class != Some(name)).then_some((name, class.filter(|class| *class != "perdura")))
 }
 
 /// The names before opening brackets, each with the text before it.
 fn calls(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    line.match_indices('(').filter_map(|(at, _)| {
-        let begin = line[..at].rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
+    line.match_indices('(').filter_map(move |(at, _)| {
+        let begin = line[..at].rfind(|c: char| !is_word(c)).map_or(0, |at| at + 1);
         (begin < at).then(|| (&line[begin..at], &line[..begin]))
     })
 }
