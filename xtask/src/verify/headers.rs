@@ -11,7 +11,14 @@ use crate::paths;
 const LINES_MAX: usize = 5;
 
 /// Folders whose files have longer beginnings yet: the bound is what all of them meet, and falls.
-const LONGER: [(&str, usize); 3] = [("crates/engine/src/", 11), ("crates/kv/src/", 14), ("crates/map/src/", 13)];
+const LONGER: [(&str, usize); 6] = [
+    ("crates/engine/src/", 11),
+    ("crates/kv/src/client/", 11),
+    ("crates/kv/src/node/", 13),
+    ("crates/kv/src/server/", 14),
+    ("crates/kv/src/store/", 13),
+    ("crates/map/src/", 13),
+];
 
 /// Checks every tracked Rust source.
 pub fn check() -> Result<()> {
