@@ -11,7 +11,7 @@ help:
 	@echo "make server     a MariaDB with ENGINE=Perdura to work with; keeps its data (DIR=..., PORT=...)"
 	@echo "make demo       real data in ENGINE=Perdura, beside MEMORY and InnoDB, through a crash"
 	@echo "make demo-kv    a replicated key-value server: a leader killed, a replica wiped and caught up"
-	@echo "make test       every test (30 to 50 minutes; STEPS=... for some)"
+	@echo "make test       every test (30 minutes from a warm tree; STEPS=... for some)"
 	@echo "make test-long  the randomized tests for hours (MINUTES=$(MINUTES))"
 	@echo "make verify     format, lints, layers, licences, docs"
 	@echo "make bench      every benchmark, all peers (BENCH=load and the like for one)"

@@ -31,7 +31,7 @@ class ha_bench_null final : public handler
 public:
   ha_bench_null(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) { ref_length= sizeof(uint64_t); }
 
-  /* What matters to a load is as in Perdura, so that the server treats both alike. */
+  /* As in Perdura in all that matters to a load, so that the server treats both alike. */
   Table_flags table_flags() const override
   {
     return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_ONLINE_ANALYZE;

@@ -15,7 +15,7 @@ pub trait Store {
     fn delete(&mut self, keys: &[Key], batch: usize);
 }
 
-/// What one value adds to the sum of [`Store::read`], so that every value is looked at.
+/// The part that one value adds to the sum of [`Store::read`], so that every value is looked at.
 pub fn looked_at(value: &[u8]) -> u64 {
     value.len() as u64 + value.first().copied().map_or(0, u64::from)
 }

@@ -83,9 +83,9 @@ private:
   bool m_cut= false;
 };
 
-/* What follows a space before the end, the end itself, and a space before greater weights. */
+/* Byte behind a space before the end, the end itself, and a space before greater weights. */
 constexpr uchar SPACE_LOW= 1, SPACE_END= 2, SPACE_HIGH= 3;
-/* What follows a zero byte, and what ends a text that is not padded. */
+/* Byte behind a zero byte, and the end of a text that is not padded. */
 constexpr uchar ZERO_ESCAPED= 255, ZERO_LAST= 0;
 
 /* Bytes without a collation. */

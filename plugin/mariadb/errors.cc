@@ -21,7 +21,7 @@ using namespace perdura;
 
 namespace perdura {
 
-/* What calls on rows and calls on tables have in common. */
+/* The handler error for codes that mean the same of rows and of tables. */
 static int common_error(PerduraCode code)
 {
   switch (code) {

@@ -13,14 +13,9 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The plugin's start and end, what the engine can do, and CHECK TABLE. */
+/* The plugin's start and end, and CHECK TABLE. No other file uses this one. */
 
 #include "ha_perdura.h"
-
-namespace perdura {
-PerduraEngine *pool= nullptr;
-handlerton *hton= nullptr;
-} // namespace perdura
 
 using namespace perdura;
 
@@ -138,44 +133,8 @@ handler::Table_flags ha_perdura::table_flags() const
          HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | handler_flag;
 }
 
-/* Rows with the same key come in the order of their positions. */
-ulong ha_perdura::flags_of_index(uint index, uint part, bool all_parts) const
-{
-  const ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
-  const KEY &key= table_share->key_info[index];
-  if (key.algorithm == HA_KEY_ALG_LONG_HASH)
-    return flags;
-  const auto has_way_back= [&](const KEY_PART_INFO &info) {
-    return way_back(table_share->field[info.fieldnr - 1], info) != Way_back::NONE;
-  };
-  if (!all_parts)
-    return flags | (has_way_back(key.key_part[part]) ? HA_KEYREAD_ONLY : 0);
-  const bool restores_all= std::all_of(key.key_part, key.key_part + part + 1, has_way_back);
-  const bool restores_any= std::any_of(key.key_part, key.key_part + key.user_defined_key_parts, has_way_back);
-  return flags | (restores_all ? HA_KEYREAD_ONLY : 0) | (restores_any ? HA_DO_INDEX_COND_PUSHDOWN : 0);
-}
-
-void ha_perdura::note_index_flags()
-{
-  m_index_flags.clear();
-  for (uint index= 0; index < table_share->keys; index++)
-    for (uint part= 0; part < MAX_REF_PARTS && part < table_share->key_info[index].user_defined_key_parts; part++)
-    {
-      m_index_flags.resize(index * MAX_REF_PARTS + part + 1);
-      m_index_flags.back()= {flags_of_index(index, part, false), flags_of_index(index, part, true)};
-    }
-}
-
-/* Called also for a share whose table is not open yet. */
-ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
-{
-  const size_t place= static_cast<size_t>(index) * MAX_REF_PARTS + part;
-  const bool is_known= part < MAX_REF_PARTS && place < m_index_flags.size() && m_index_flags[place][all_parts];
-  return likely(is_known) ? m_index_flags[place][all_parts] : flags_of_index(index, part, all_parts);
-}
-
 namespace {
-/* What the hooks of a check work on. */
+/* Context of the hooks of a check. */
 struct Checked
 {
   THD *thd;

@@ -95,7 +95,6 @@ public:
 
   /* -- what the engine can do, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
-  ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_length() const override { return PERDURA_KEY_BYTES_MAX; }
@@ -182,8 +181,9 @@ public:
   int multi_range_read_next(range_id_t *range) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t room) override;
 
-  /* -- what the server is told of the table (ha_perdura_stats.cc) */
+  /* -- statistics and costs (ha_perdura_stats.cc) */
   int info(uint flag) override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
   double scan_time() override;
@@ -246,8 +246,8 @@ private:
      changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
-  /* What index_flags() says of each part of each index, of the part alone and of all up to it, once
-     the table is open: the server asks several times in a statement. */
+  /* Answers of index_flags() for each part of each index, of the part alone and of all up to it,
+     once the table is open: the server asks several times in a statement. */
   std::vector<std::array<ulong, 2>> m_index_flags;
   perdura::Index_walk m_walk;
   perdura::Entry_plan m_entries;

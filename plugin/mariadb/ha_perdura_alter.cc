@@ -202,7 +202,7 @@ bool ha_perdura::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 }
 
 namespace {
-/* What the hooks work on. */
+/* Context of the hooks. */
 struct Build
 {
   ha_perdura *handler;

@@ -23,8 +23,8 @@ using namespace perdura;
 void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count)
 {
   uint64_t reserved, found;
-  /* What the server wants first is a value for each row of the statement, though it does not need
-     one for each. With rows of those to come it goes on where it says, as with InnoDB. */
+  /* The server first wants a value for each row of the statement, though it does not need one for
+     each. With rows of those to come it goes on where it says, as with InnoDB. */
   const ulonglong from= m_values_wanted ? *first : 0;
   if (!m_values_wanted)
     m_values_wanted= wanted;

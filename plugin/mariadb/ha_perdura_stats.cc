@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the server is told of the table: its sizes and times, how many rows have the same key, found
-   by samples, or lie in a range, and what reads cost. */
+/* Statistics and costs for the optimizer: sizes of the table, abilities of its indexes, how many
+   rows have the same key, found by samples, or lie in a range, and what reads cost. */
 
 #include "ha_perdura.h"
 
@@ -23,6 +23,42 @@
 using namespace perdura;
 
 static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
+
+/* Rows with the same key come in the order of their positions. */
+ulong ha_perdura::flags_of_index(uint index, uint part, bool all_parts) const
+{
+  const ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  const KEY &key= table_share->key_info[index];
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH)
+    return flags;
+  const auto has_way_back= [&](const KEY_PART_INFO &info) {
+    return way_back(table_share->field[info.fieldnr - 1], info) != Way_back::NONE;
+  };
+  if (!all_parts)
+    return flags | (has_way_back(key.key_part[part]) ? HA_KEYREAD_ONLY : 0);
+  const bool restores_all= std::all_of(key.key_part, key.key_part + part + 1, has_way_back);
+  const bool restores_any= std::any_of(key.key_part, key.key_part + key.user_defined_key_parts, has_way_back);
+  return flags | (restores_all ? HA_KEYREAD_ONLY : 0) | (restores_any ? HA_DO_INDEX_COND_PUSHDOWN : 0);
+}
+
+void ha_perdura::note_index_flags()
+{
+  m_index_flags.clear();
+  for (uint index= 0; index < table_share->keys; index++)
+    for (uint part= 0; part < MAX_REF_PARTS && part < table_share->key_info[index].user_defined_key_parts; part++)
+    {
+      m_index_flags.resize(index * MAX_REF_PARTS + part + 1);
+      m_index_flags.back()= {flags_of_index(index, part, false), flags_of_index(index, part, true)};
+    }
+}
+
+/* Called also for a share whose table is not open yet. */
+ulong ha_perdura::index_flags(uint index, uint part, bool all_parts) const
+{
+  const size_t place= static_cast<size_t>(index) * MAX_REF_PARTS + part;
+  const bool is_known= part < MAX_REF_PARTS && place < m_index_flags.size() && m_index_flags[place][all_parts];
+  return likely(is_known) ? m_index_flags[place][all_parts] : flags_of_index(index, part, all_parts);
+}
 
 /* Keys that are looked at in each index: so many that the mean over keys with one to seven rows
    each, as in TPC-H's lineitem, is off by an eighth. */
@@ -38,6 +74,75 @@ void ha_perdura::sample_indexes()
   m_sampled_rows= rows;
   for (uint index= 0; index < table->s->keys; index++)
     sample_index(index);
+}
+
+/* When a definition was made. Its id is a version 1 UUID, which begins with the time in units of
+   100 ns since 1582; the pool stores the id, so the time moves along with the pool. 0 if the id is
+   of another kind. */
+static time_t defined_at(const LEX_CUSTRING &id)
+{
+  constexpr ulonglong UNITS= 10000000, FROM_1582_TO_1970= 12219292800ULL;
+  if (id.length != MY_UUID_SIZE || id.str[6] >> 4 != 1)
+    return 0;
+  const ulonglong time= (static_cast<ulonglong>(mi_uint2korr(id.str + 6) & 0xfff) << 48) |
+                        (static_cast<ulonglong>(mi_uint2korr(id.str + 4)) << 32) | mi_uint4korr(id.str);
+  const ulonglong seconds= time / UNITS;
+  return seconds < FROM_1582_TO_1970 ? 0 : static_cast<time_t>(seconds - FROM_1582_TO_1970);
+}
+
+/* Refreshes the table's sizes. The optimizer asks in every statement and needs only estimates, so
+   for it they are refreshed only once the table has doubled or halved. */
+void ha_perdura::note_sizes(uint flag)
+{
+  const bool is_exact= !(flag & HA_STATUS_NO_LOCK) || flag & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA);
+  const ha_rows rows= stats.records;
+  if (likely(!is_exact && is_about(rows, m_sized_rows)))
+    return;
+  PerduraTableInfo found;
+  perdura_table_info(m_cursor, &found);
+  m_sized_rows= rows;
+  stats.deleted= 0;
+  stats.data_file_length= found.data_bytes - found.free_bytes;
+  stats.delete_length= found.free_bytes;
+  stats.mean_rec_length= rows ? static_cast<ulong>(stats.data_file_length / rows) : 0;
+}
+
+int ha_perdura::info(uint flag)
+{
+  if (flag & HA_STATUS_VARIABLE)
+  {
+    stats.records= perdura_table_rows(m_cursor);
+    note_sizes(flag);
+    /* The optimizer takes 0 for exact, and the number is an estimate. */
+    if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
+      stats.records= 1;
+    if (m_may_sample)
+      sample_indexes();
+  }
+  if (flag & HA_STATUS_TIME)
+  {
+    PerduraTableInfo found;
+    perdura_table_info(m_cursor, &found);
+    stats.create_time= defined_at(table->s->tabledef_version);
+    stats.update_time= static_cast<time_t>(found.changed_at);
+  }
+  if (flag & HA_STATUS_CONST)
+  {
+    stats.block_size= 16 * 1024;
+    m_sampled_rows= 0;
+  }
+  if (flag & HA_STATUS_AUTO && table->found_next_number_field)
+  {
+    uint64_t next= 0;
+    perdura_counter_next(pool, m_cursor, &next);
+    stats.auto_increment_value= next;
+  }
+  if (flag & HA_STATUS_ERRKEY)
+  {
+    errkey= m_refused_index;
+    memcpy(dup_ref, &m_duplicate_row, sizeof(m_duplicate_row));
+  }
+  return 0;
 }
 
 /* ANALYZE TABLE samples the indexes whether or not the table has grown, so that SHOW INDEX tells

@@ -296,7 +296,7 @@ bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *k
   return !writer.is_cut();
 }
 
-/* What is longer than any key is cut: it lies between the same keys as the whole. */
+/* A search key longer than any key is cut: it lies between the same keys as the whole. */
 PerduraKey Key_images::search(uint index, const uchar *tuple, key_part_map parts, Slot which, bool *whole)
 {
   const Index &found= m_indexes[index];

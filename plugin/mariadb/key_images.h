@@ -37,7 +37,7 @@
 
 namespace perdura {
 
-/* What stands in front of the image of a column that may be NULL. */
+/* First byte of the image of a column that can be NULL. */
 constexpr uchar IS_NULL= 0, IS_VALUE= 1;
 
 /* How the bytes of a column in a record come out of its image, if they do: SAME, or in REVERSED
@@ -99,8 +99,8 @@ public:
   Parts restorable(uint index) const { return m_indexes[index].restorable; }
   /* The parts whose columns are in `columns`. */
   Parts parts_of(uint index, const MY_BITMAP *columns) const;
-  /* What a key tells of columns: all of them; not the bytes of each; or it is no key of the
-     index. */
+  /* Outcome of taking columns out of a key: all are told; not the bytes of each; or it is no key of
+     the index. */
   enum class Told { ALL, NOT_ALL, DAMAGED };
   /* Fills in the columns of `parts`, which are restorable, from a key. */
   Told restore(uint index, Parts parts, const uchar *key, size_t length, uchar *record) const;

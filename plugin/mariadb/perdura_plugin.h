@@ -13,8 +13,9 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the plugin's files share: the pool, sessions, errors, settings. The plugin translates the
-   server's calls into calls of perdura_server.h; logic that can live in the crates lives there. */
+/* Declarations that the plugin's files share: the pool, sessions, errors, settings. The plugin
+   translates the server's calls into calls of perdura_server.h; logic that can live in the crates
+   lives there. */
 
 #ifndef PERDURA_PLUGIN_H
 #define PERDURA_PLUGIN_H
@@ -25,8 +26,8 @@
 namespace perdura {
 
 /* The pool, open from the plugin's start to its end. */
-extern PerduraEngine *pool;
-extern handlerton *hton;
+inline PerduraEngine *pool= nullptr;
+inline handlerton *hton= nullptr;
 
 /* -- sessions (ha_perdura_txn.cc) */
 

@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* What the crates are told of a table's definition. */
+/* A table's definition, as the crates are told of it. */
 
 #ifndef PERDURA_TABLE_DEFINITION_H
 #define PERDURA_TABLE_DEFINITION_H
@@ -95,7 +95,8 @@ private:
   PerduraDefinition m_definition= {};
 };
 
-/* What of a table's keys the server would not keep with this engine; null if it keeps all. */
+/* Feature of a table's keys that the server would not keep with this engine; null if it keeps
+   all. */
 const char *refused_keys(const TABLE *form);
 
 } // namespace perdura

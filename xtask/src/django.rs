@@ -63,7 +63,7 @@ const LABELS: &[&str] = &[
     "update_only_fields",
 ];
 
-/// What one run found.
+/// Results of one run.
 struct Found {
     /// `FAIL: ...` and `ERROR: ...` of each test that failed, without the kind.
     failed: BTreeSet<String>,

@@ -1,5 +1,5 @@
-//! What the tests of crashes and of replication check of keys: what a table holds by scan is what
-//! each of its indexes leads to, and CHECK TABLE finds nothing.
+//! Checks of keys in the tests of crashes and of replication: each index leads to the rows of a
+//! scan, and CHECK TABLE finds nothing.
 
 use anyhow::{Context, Result};
 use mysql::prelude::Queryable;

@@ -28,13 +28,21 @@ pub fn run(mut args: Args) -> Result<()> {
     args.finish()?;
     plugin::build()?;
     process::cargo_build_release("perdura-cli")?;
-    let steps: [Step; 4] = [
+    let steps: [Step; 5] = [
+        ("README.md's statements, over a kill -9", Box::new(readme)),
         ("docs/operations.md names every variable and counter", Box::new(page)),
         ("backup of a server under load, restored", Box::new(move || backup::run(rounds, seed))),
         ("make server: started, stopped, started again", Box::new(own_server::run)),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
     ];
     steps::run("operations", &steps).with_context(|| format!("run again with --seed {seed}"))
+}
+
+/// Runs the statements of README.md on a server that is killed between them.
+fn readme() -> Result<()> {
+    let text = std::fs::read_to_string(paths::top().join("README.md"))?;
+    let mut server = Server::start_new(Options { perdura: true, ..Options::default() })?;
+    statements::hold_over_kill(&mut server, "README.md", &text)
 }
 
 /// Checks that the page has a line for every system variable, with its default, and for every

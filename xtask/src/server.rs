@@ -1,12 +1,5 @@
 //! A private mariadbd: its own data directory and Unix socket under the medium's directory, no
 //! network, removed on drop.
-//!
-//! Invariants:
-//! - Only processes started here are ended, by their pid. The server dies with the thread that
-//!   started it (parent-death signal), so the main thread starts it.
-//! - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
-//! - The directory is named after this process. The next start removes those of dead processes,
-//!   kept ones too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,6 +37,13 @@ pub struct Options {
 const WITH_OWN_LOG: &str = r#"set -e; mount -t tmpfs tmpfs "$1"; cp "$2" "$1/"; shift 2; exec "$@""#;
 
 /// A server's directory and, while it runs, its process.
+///
+/// Invariants:
+/// - Only processes started here are ended, by their pid. The server dies with the thread that
+///   started it (parent-death signal), so the main thread starts it.
+/// - Nothing of the machine's own server or configuration is read (`--no-defaults`) or touched.
+/// - The directory is named after this process. The next start removes those of dead processes,
+///   kept ones too.
 pub struct Server {
     dir: PathBuf,
     options: Options,

@@ -123,7 +123,7 @@ const STEPS: [Step; 15] = [
     step("key-damage", How::Own(&["key-damage"]), &[]),
 ];
 
-/// What a complaint in a step's output contains.
+/// Marks of a complaint in a step's output.
 const COMPLAINTS: [&str; 8] =
     ["VIOLATION", "NOT CAUGHT", "NOT NOTICED", "sqldiff: ", "panicked at", "... FAILED", "[ fail ]", "error: "];
 /// Complaints of a step that the summary repeats.

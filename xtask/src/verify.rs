@@ -2,6 +2,7 @@
 //! nothing but Cargo's own target directory.
 
 mod architecture;
+mod headers;
 mod invariants;
 mod language;
 mod layers;
@@ -19,12 +20,13 @@ use crate::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
-    ("every source file in docs/ARCHITECTURE.md", architecture::check),
-    ("words of docs/glossary.md", language::check),
+    ("paths and length of docs/ARCHITECTURE.md", architecture::check),
+    ("first lines of sources", headers::check),
+    ("words of docs/glossary.md, and comments", language::check),
     ("layers point downward", || layers::check(&metadata(true)?)),
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
     ("files of the plugin without circles", plugin::check),

@@ -1,11 +1,4 @@
 //! libpmemobj (PMDK): what a general transactional allocator for persistent memory costs.
-//!
-//! Objects of 64 bytes are allocated and linked at the head of a list. The transaction's undo log
-//! guards the list's root word. A persistent list cannot do with less of that library. On emulated
-//! memory the library flushes and fences only if `PMEM_IS_PMEM_FORCE=1` was in the environment when
-//! it was loaded; otherwise it calls msync.
-//!
-//! Thread-safety: one user.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -59,6 +52,13 @@ const OWNER_READS_AND_WRITES: u32 = 0o600;
 const TYPE_NUMBER: u64 = 1;
 
 /// A pool whose root names the newest object of a list.
+///
+/// Objects of 64 bytes are allocated and linked at the head of a list. The transaction's undo log
+/// guards the list's root word. A persistent list cannot do with less of that library. On emulated
+/// memory the library flushes and fences only if `PMEM_IS_PMEM_FORCE=1` was in the environment when
+/// it was loaded; otherwise it calls msync.
+///
+/// Thread-safety: one user.
 pub struct Pool {
     raw: *mut RawPool,
     /// Offset of the root, which is one [`Oid`].

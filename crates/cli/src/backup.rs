@@ -1,12 +1,4 @@
 //! `perdura backup` copies a pool while its server runs; `perdura restore` puts the copy back.
-//!
-//! A backup first takes the server's own backup lock: no commit is then between the engine and the
-//! binary log, so their positions agree. Then it sets `perdura_hold`, which waits until every store
-//! to the pool has ended and lets none begin. The files are those of one moment, in whatever order
-//! they are copied (I2). The server releases lock and hold when this command's connection ends.
-//!
-//! A backup is a directory with `pool/` and `backup.info`, which is written last. A directory
-//! without `backup.info` is no backup.
 
 use crate::copy::{self, Zeros, at};
 use crate::pool::{Failure, open_and_check};
@@ -47,6 +39,14 @@ POOLDIR meanwhile. The files get the owner of POOLDIR. Prints the contents of ba
 Exit status: 0 the pool is restored and sound, 1 it is damaged, 2 any other failure. After 1 or 2 no server opens POOLDIR.";
 
 /// A backup as the command line asks for it.
+///
+/// A backup first takes the server's own backup lock: no commit is then between the engine and the
+/// binary log, so their positions agree. Then it sets `perdura_hold`, which waits until every store
+/// to the pool has ended and lets none begin. The files are those of one moment, in whatever order
+/// they are copied (I2). The server releases lock and hold when this command's connection ends.
+///
+/// A backup is a directory with `pool/` and `backup.info`, which is written last. A directory
+/// without `backup.info` is no backup.
 pub struct Request {
     /// The session to open on the server.
     pub account: Account,

@@ -2,8 +2,9 @@
 //!
 //! # Inside
 //!
-//! `docs/ARCHITECTURE.md` walks the data paths, `docs/format.md` draws every persistent structure,
-//! and `docs/invariants.md` numbers the rules, (I1) to (I11), that comments cite.
+//! `docs/ARCHITECTURE.md` walks the data paths, `docs/engine.md` says how and why,
+//! `docs/format.md` draws every persistent structure, and `docs/invariants.md` numbers the rules,
+//! (I1) to (I11), that comments cite.
 //!
 //! The rooms, from the top down; each uses only those after it: `engine`, `status`, `sessions`,
 //! `activity` and `background`; `recovery`; `txn`; `pool`; `changes`; `table`; `index`; `space`;

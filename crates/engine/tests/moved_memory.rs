@@ -2,9 +2,6 @@
 //! than docs/transactions.md says: its key and some 100 bytes for each row that has moved, however
 //! often it moves on, and nothing once the scan has ended. For a row that a descending list finds
 //! by its whole key, some 60 bytes, however long the key is.
-//!
-//! The tests count every allocation of their process, so they are alone in their file, and run one
-//! after the other.
 
 mod common;
 
@@ -26,6 +23,9 @@ const BESIDE_KEY: u64 = 150;
 const FOUND_BYTES: u64 = 80;
 
 /// Held by the test that counts.
+///
+/// The tests count every allocation of their process, so they are alone in their file, and run one
+/// after the other.
 static COUNTS: Mutex<()> = Mutex::new(());
 
 /// A key of the `round`-th kind, all of which lie above those of the kind before.

@@ -1,11 +1,4 @@
 //! Analysis: merges the valid groups of all lanes into committed and prepared transactions.
-//!
-//! Recovery replays commits in CSN order from the checkpoint up to the first missing one. A commit
-//! that lacks a chunk or its PREPARE record counts as missing. A transaction is prepared iff a
-//! PREPARE record of it is valid with all its chunks, no ROLLBACK of it is valid, and no
-//! COMMIT_PREPARED up to the horizon is. A transaction that was copied forward may appear twice.
-//! Both copies say the same; analysis takes the one in the generation armed first, so that the
-//! other generation is not needed. Keeps (I6).
 
 use crate::error::{Error, Result};
 use crate::format::{HEADER_BYTES, Header, Kind, LAG_UNKNOWN, lane_name, parse_prepare_body};
@@ -57,6 +50,13 @@ pub struct InDoubt {
 }
 
 /// The transactions that the groups of all lanes add up to.
+///
+/// Recovery replays commits in CSN order from the checkpoint up to the first missing one. A commit
+/// that lacks a chunk or its PREPARE record counts as missing. A transaction is prepared iff a
+/// PREPARE record of it is valid with all its chunks, no ROLLBACK of it is valid, and no
+/// COMMIT_PREPARED up to the horizon is. A transaction that was copied forward may appear twice.
+/// Both copies say the same; analysis takes the one in the generation armed first, so that the
+/// other generation is not needed. Keeps (I6).
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) horizon: Csn,

@@ -1,22 +1,6 @@
 //! The life of generations: the switch to the next one, re-arming, growth, removal, and the
 //! checkpoint that frees them. Transaction ids are set aside here too, as that is a superblock
 //! write.
-//!
-//! [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a
-//! generation, has one.
-//!
-//! A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are
-//! stored, and no generation armed earlier holds a PREPARE record whose ending lies in this one:
-//! without its ending that transaction would come back to life. When a transaction releases its
-//! pins does not matter: until stored_csn covers it, the CSN that it left there keeps the
-//! generation.
-//!
-//! Re-arming is one superblock write. It gives the generation a new activation and a new salt, so
-//! that no older record in it is ever valid again, and makes the checkpoint durable that covers
-//! those records (I9). It is fenced before the first reservation. The same write voids the records
-//! of every other reusable generation, so that one which is not armed again for long keeps nothing
-//! else from being reused. Of several the one with the lowest number is armed, and those of high
-//! numbers come to be unneeded (`need.rs`).
 
 use crate::error::{Error, Result};
 use crate::format::{TXID_MAX, lane_name};
@@ -35,6 +19,22 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 type Numbers = SmallVec<[u32; 8]>;
 
 /// The control lock, held.
+///
+/// [`Control`] is the control lock, held: whoever writes the superblock of a running log, or arms a
+/// generation, has one.
+///
+/// A generation is *reusable* iff it is inactive, nothing pins it, the CSNs of all its records are
+/// stored, and no generation armed earlier holds a PREPARE record whose ending lies in this one:
+/// without its ending that transaction would come back to life. When a transaction releases its
+/// pins does not matter: until stored_csn covers it, the CSN that it left there keeps the
+/// generation.
+///
+/// Re-arming is one superblock write. It gives the generation a new activation and a new salt, so
+/// that no older record in it is ever valid again, and makes the checkpoint durable that covers
+/// those records (I9). It is fenced before the first reservation. The same write voids the records
+/// of every other reusable generation, so that one which is not armed again for long keeps nothing
+/// else from being reused. Of several the one with the lowest number is armed, and those of high
+/// numbers come to be unneeded (`need.rs`).
 pub(crate) struct Control<'a> {
     pub(crate) log: &'a Shared,
     pub(crate) ledger: MutexGuard<'a, Ledger>,
@@ -202,8 +202,8 @@ impl<'a> Control<'a> {
     /// Removes the files of a generation that no superblock names.
     pub(crate) fn remove_files(&self, number: u32) {
         for lane in 0..self.log.lanes {
-            // What cannot be removed is left to the growth that needs the name, or to the next
-            // recovery.
+            // A file that cannot be removed is left to the growth that needs the name, or to the
+            // next recovery.
             let _ = self.log.medium.remove(&lane_name(number, lane));
         }
     }

@@ -1,11 +1,4 @@
 //! Copies the records of prepared transactions forward, out of generations that are to be reused.
-//!
-//! A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are
-//! reserved as one piece, so that they are voided by the same superblock write. Only a copied
-//! transaction has PREPARE records in other generations than its ending; the ledger's `ends_since`
-//! keeps the ending's generation until those are void (I9). A copy is fenced before the pins on the
-//! originals are released. Copies are the same in everything but their checksum, so recovery may
-//! find both and take either.
 
 use crate::config::GENERATIONS_MAX;
 use crate::control::Control;
@@ -73,6 +66,13 @@ type Reserve<'a> = &'a mut dyn FnMut(&mut Pins, u32, u64) -> Result<Option<Place
 
 /// Copies the records to where `reserve` says, fences them and releases the originals: the ending's
 /// generation.
+///
+/// A PREPARE record and the space of its ending (COMMIT_PREPARED or ROLLBACK, one granule) are
+/// reserved as one piece, so that they are voided by the same superblock write. Only a copied
+/// transaction has PREPARE records in other generations than its ending; the ledger's `ends_since`
+/// keeps the ending's generation until those are void (I9). A copy is fenced before the pins on the
+/// originals are released. Copies are the same in everything but their checksum, so recovery may
+/// find both and take either.
 fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Option<u32>> {
     let mut pins = Pins::new();
     let (records, ending) = match reserve_copies(log, state, &mut pins, reserve) {

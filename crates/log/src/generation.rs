@@ -1,13 +1,4 @@
 //! Generations and their lanes, as the running log keeps them.
-//!
-//! Invariants: a generation's salt, activation and mappings change only while it is inactive and
-//! nothing pins it (under the control lock). An inactive generation without pins receives no more
-//! records, and the highest CSN of its lanes is final; `lane_pins.rs` says why.
-//!
-//! A [`Generation`] lives as long as the log, since a thread may still be about to pin one that was
-//! removed; what goes with the files is their mapping. Only a thread whose pin came in time touches
-//! that: it pinned the lane, and then found the generation active. A thread that was late finds
-//! another activation, and withdraws having used no more than the counters.
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
@@ -105,6 +96,15 @@ impl Lane {
 }
 
 /// A set of lanes.
+///
+/// Invariants: a generation's salt, activation and mappings change only while it is inactive and
+/// nothing pins it (under the control lock). An inactive generation without pins receives no more
+/// records, and the highest CSN of its lanes is final; `lane_pins.rs` says why.
+///
+/// A [`Generation`] lives as long as the log, since a thread may still be about to pin one that was
+/// removed; what goes with the files is their mapping. Only a thread whose pin came in time touches
+/// that: it pinned the lane, and then found the generation active. A thread that was late finds
+/// another activation, and withdraws having used no more than the counters.
 pub(crate) struct Generation {
     pub(crate) number: u32,
     pub(crate) lanes: Box<[CachePadded<Lane>]>,

@@ -1,30 +1,30 @@
 //! The pins of a lane, and the highest CSN of the transactions that have released theirs.
-//!
-//! A *pin* says that an unfinished transaction has a record in the lane, or is about to write one.
-//! A thread pins the lane, then checks again that the generation is still active; a switch
-//! deactivates the generation, then looks for pins. So either the switch sees the pin, or the
-//! thread sees that it came too late and withdraws it. A transaction raises `csn_max` before it
-//! unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9), and
-//! nobody uses its mapping any more.
-//!
-//! Why the orderings suffice:
-//!
-//! - `pin`, `count` and the word that names the active generation are SeqCst. Each side stores one
-//!   word and then loads the other's; nothing weaker keeps both from missing each other. If a
-//!   switch loads the count before a pin is added to it, the pinning thread's load of the active
-//!   generation comes after the switch's store.
-//! - `unpin` lowers the count with Release. Every change of the count is a read-modify-write, so it
-//!   continues the release sequence of each unpin before it: whoever loads 0 synchronizes with all
-//!   of them, not just with the last, and sees what they raised and stored. It takes no part in the
-//!   SeqCst order, since a switch that misses an unpin sees a pin too many and keeps the generation
-//!   for longer.
-//! - `csn_max` is Relaxed, as the count orders it: raised before the unpin, loaded after the count.
 
 use crate::Csn;
 use crate::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-/// See the module.
+/// Count of a lane's pins, and the highest CSN released by one.
+///
+/// A *pin* says that an unfinished transaction has a record in the lane, or is about to write one.
+/// A thread pins the lane, then checks again that the generation is still active; a switch
+/// deactivates the generation, then looks for pins. So either the switch sees the pin, or the
+/// thread sees that it came too late and withdraws it. A transaction raises `csn_max` before it
+/// unpins, so once a lane of an inactive generation has no pins, its `csn_max` is final (I9), and
+/// nobody uses its mapping any more.
+///
+/// Why the orderings suffice:
+///
+/// - `pin`, `count` and the word that names the active generation are SeqCst. Each side stores one
+///   word and then loads the other's; nothing weaker keeps both from missing each other. If a
+///   switch loads the count before a pin is added to it, the pinning thread's load of the active
+///   generation comes after the switch's store.
+/// - `unpin` lowers the count with Release. Every change of the count is a read-modify-write, so it
+///   continues the release sequence of each unpin before it: whoever loads 0 synchronizes with all
+///   of them, not just with the last, and sees what they raised and stored. It takes no part in the
+///   SeqCst order, since a switch that misses an unpin sees a pin too many and keeps the generation
+///   for longer.
+/// - `csn_max` is Relaxed, as the count orders it: raised before the unpin, loaded after the count.
 pub(crate) struct LanePins {
     count: AtomicU64,
     csn_max: AtomicU64,

@@ -9,7 +9,7 @@ use crate::superfile::SuperFile;
 use perdura_pmem::Mutant;
 use perdura_pmem::split_mix::SplitMix64;
 
-/// See the module.
+/// State under the control lock.
 pub(crate) struct Ledger {
     pub(crate) superfile: SuperFile,
     /// Random number of this run; with an activation's number it makes that activation's salt.

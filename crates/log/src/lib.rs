@@ -16,6 +16,15 @@
 //!
 //! A start calls [`Recovery::open`]. The caller replays [`Recovery::committed`] into its storage
 //! and fences it; [`Recovery::finish`] voids every older record and returns the running [`Log`].
+//!
+//! - `create` makes the log of a new pool; `config`, `error`: settings and failures
+//! - `log` is the running log, `shared` what its users share, `status` its report
+//! - `generation`, `lane_pins`: lanes, and who still needs one; `control`, `ledger`: switch, growth
+//!   and removal under the control lock; `need`, `shrink`: which generations go
+//! - `reserve` can block or fail, `group` writes, `txn` is one transaction's part
+//! - `watermark`, `csn`: the marks that follow the commits in order
+//! - `prepared`, `copy_forward`: prepared transactions, and their records in newer generations
+//! - `recovery`, `analysis`, `scan`: the start; `format`, `superblock`, `superfile`: the bytes
 
 mod analysis;
 mod atomic;

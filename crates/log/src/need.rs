@@ -1,18 +1,18 @@
 //! How many generations the log has needed lately, so that it shrinks when it can and does not grow
 //! again at once.
-//!
-//! A switch takes the lowest generation that is reusable. So one of a high number is armed only
-//! when all below it are in use, and the round in which it was armed last says when it was needed
-//! last. A round is a checkpoint: no clock decides, and a seed replays it.
-//!
-//! A generation goes after it was not armed for as many rounds as the patience. Each time the log
-//! grows back to a size that it had given up, the patience doubles. So a load that keeps coming
-//! back, at whatever period, makes the log grow anew at most log2(n) times in n rounds: then the
-//! patience outlasts the period.
 
 use crate::config::GENERATIONS_MAX;
 
-/// See the module.
+/// Need of generations, by rounds.
+///
+/// A switch takes the lowest generation that is reusable. So one of a high number is armed only
+/// when all below it are in use, and the round in which it was armed last says when it was needed
+/// last. A round is a checkpoint: no clock decides, and a seed replays it.
+///
+/// A generation goes after it was not armed for as many rounds as the patience. Each time the log
+/// grows back to a size that it had given up, the patience doubles. So a load that keeps coming
+/// back, at whatever period, makes the log grow anew at most log2(n) times in n rounds: then the
+/// patience outlasts the period.
 pub(crate) struct Need {
     round: u64,
     /// By generation: the round in which it was armed last.

@@ -1,10 +1,4 @@
 //! Recovery: analysis, then the caller's redo, then the superblock write that ends it.
-//!
-//! Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It
-//! copies prepared transactions into generations whose records nobody needs; each of these is armed
-//! by a superblock write of its own, which moves the checkpoint to the horizon. It fences the
-//! copies and voids all other records with one superblock write (I7). After a crash before that
-//! write, the next recovery finds what this one found, perhaps with copies beside the originals.
 
 use crate::analysis::{Analysis, BodyRef, Committed, InDoubt, Outcome};
 use crate::config::{GENERATIONS_MAX, LogConfig};
@@ -30,6 +24,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Result of analysis, ready for redo.
+///
+/// Nothing is written before [`Recovery::finish`], which the caller calls with its redo fenced. It
+/// copies prepared transactions into generations whose records nobody needs; each of these is armed
+/// by a superblock write of its own, which moves the checkpoint to the horizon. It fences the
+/// copies and voids all other records with one superblock write (I7). After a crash before that
+/// write, the next recovery finds what this one found, perhaps with copies beside the originals.
 pub struct Recovery {
     /// The superblock as it was found.
     pub superblock: Superblock,

@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(crate) type PrefaultHook = dyn Fn(&Region) + Send + Sync;
 pub(crate) type FlushHook = dyn Fn() + Send + Sync;
 
-/// See the module.
+/// State of a running log.
 pub(crate) struct Shared {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) lanes: u32,

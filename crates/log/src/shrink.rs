@@ -1,15 +1,5 @@
 //! The log gives back generations beyond its configured number, the highest first, one at a
 //! checkpoint.
-//!
-//! `need.rs` says when. The generation must be reusable, as if it were to be armed (I9). The
-//! superblock that does without it is durable before its files are removed: the other way round a
-//! crash would leave a superblock that names missing files. A crash in between leaves files that no
-//! superblock names, which recovery removes; so the removal itself need not be durable, and no
-//! directory is synced.
-//!
-//! Obstacles are cleared, and the next checkpoint goes on: if the generation is active, the log
-//! moves to the lowest one that is reusable; prepared transactions are copied out of it; and if it
-//! holds endings of PREPARE records that lie in reusable generations, those are voided.
 
 use crate::Csn;
 use crate::control::Control;
@@ -24,6 +14,16 @@ use perdura_pmem::trace::span;
 ///
 /// # Errors
 /// Medium, FailStop.
+///
+/// `need.rs` says when. The generation must be reusable, as if it were to be armed (I9). The
+/// superblock that does without it is durable before its files are removed: the other way round a
+/// crash would leave a superblock that names missing files. A crash in between leaves files that no
+/// superblock names, which recovery removes; so the removal itself need not be durable, and no
+/// directory is synced.
+///
+/// Obstacles are cleared, and the next checkpoint goes on: if the generation is active, the log
+/// moves to the lowest one that is reusable; prepared transactions are copied out of it; and if it
+/// holds endings of PREPARE records that lie in reusable generations, those are voided.
 pub(crate) fn shrink(control: &mut Control<'_>, csn: Csn) -> Result<()> {
     let log = control.log;
     control.ledger.need.next_round();

@@ -1,10 +1,4 @@
 //! Writing the superblock.
-//!
-//! Each content is written twice: first over the copy that is not known to be durable, with a
-//! fence; then over the other, without one. So one copy is whole and durable at any moment: during
-//! the first write the other copy with the former content, afterwards the copy just fenced, which
-//! the next write leaves alone until it has fenced its own first copy. The second write costs no
-//! fence and lets a pool survive damage to either copy without going back in time.
 
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Superblock};
@@ -12,6 +6,12 @@ use perdura_pmem::trace::{TRANSIENT, span};
 use perdura_pmem::{Medium, Mutant, Region};
 
 /// The superblock's file and its present content.
+///
+/// Each content is written twice: first over the copy that is not known to be durable, with a
+/// fence; then over the other, without one. So one copy is whole and durable at any moment: during
+/// the first write the other copy with the former content, afterwards the copy just fenced, which
+/// the next write leaves alone until it has fenced its own first copy. The second write costs no
+/// fence and lets a pool survive damage to either copy without going back in time.
 pub(crate) struct SuperFile {
     region: Region,
     current: Superblock,

@@ -1,10 +1,4 @@
 //! A transaction as the log sees it: chunks, then one ending.
-//!
-//! Invariants: every lane with a record of the transaction, or space reserved for one, is pinned
-//! until it has ended (I9). The CSN is taken when space, body and checksum of the body are ready;
-//! from there to the fence nothing allocates, blocks or fails (I5). The thread that writes an
-//! ending has fenced, or fences with it, every chunk it counts: chunks another thread left unfenced
-//! are stored again first (I3).
 
 use crate::copy_forward::store_again;
 use crate::error::{Error, Result};
@@ -51,6 +45,12 @@ struct Chunk {
 ///
 /// A transaction dropped without an ending is rolled back: its chunks are void. One dropped while
 /// prepared stays prepared.
+///
+/// Invariants: every lane with a record of the transaction, or space reserved for one, is pinned
+/// until it has ended (I9). The CSN is taken when space, body and checksum of the body are ready;
+/// from there to the fence nothing allocates, blocks or fails (I5). The thread that writes an
+/// ending has fenced, or fences with it, every chunk it counts: chunks another thread left unfenced
+/// are stored again first (I3).
 pub struct LogTxn {
     home: Arc<Home>,
     id: TxnId,

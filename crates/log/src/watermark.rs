@@ -2,13 +2,6 @@
 //!
 //! Each CSN has a slot in a ring; the thread that closes a gap advances the mark over all marked
 //! CSNs behind it.
-//!
-//! Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later
-//! mark; a CSN is stored into its slot only when the mark is less than a ring's length behind, so
-//! no slot is overwritten before it was counted. A thread stores its slot (or moves the mark), then
-//! looks at the next slot, both with sequential consistency: of two threads that mark neighbours at
-//! once, at least one sees the other's slot. Wake-ups are issued only where somebody waits. Keeps
-//! (I1).
 
 use crate::Csn;
 use crossbeam_utils::CachePadded;
@@ -45,7 +38,14 @@ struct Shard {
     moved: Condvar,
 }
 
-/// See the module.
+/// Ring of marked CSNs, and the mark that follows them in order.
+///
+/// Invariants: a slot holds the CSN marked there last, so a stale slot never looks like a later
+/// mark; a CSN is stored into its slot only when the mark is less than a ring's length behind, so
+/// no slot is overwritten before it was counted. A thread stores its slot (or moves the mark), then
+/// looks at the next slot, both with sequential consistency: of two threads that mark neighbours at
+/// once, at least one sees the other's slot. Wake-ups are issued only where somebody waits. Keeps
+/// (I1).
 pub(crate) struct Watermark {
     value: CachePadded<AtomicU64>,
     slots: Box<[AtomicU64]>,

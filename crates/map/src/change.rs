@@ -100,7 +100,8 @@ impl<I: Structure> Core<I> {
         planted(Mutant::BatchClosesBeforeApplication).then(|| self.confirm(state));
         state.times.applied = ts;
         state.forget_to = state.forget_to.max(ts);
-        // What views have held so far goes on in turns, at later changes or in the background.
+        // The forgetting that views have held so far goes on in turns, at later changes or in the
+        // background.
         self.forget_some(state);
         self.changed(state, 1);
         if state.dead.len() > DEAD_MAX {

@@ -81,7 +81,7 @@ impl<I: Index> Core<I> {
         }
         state.pages.set_aside(&self.pins);
         if state.holds.any() && state.holds.limit(state.garbage()) {
-            // What an ended hold has kept waits for those who read under it when it ended.
+            // Objects that an ended hold has kept wait for those who read under it when it ended.
             state.ending = Some(self.pins.advance());
         }
     }

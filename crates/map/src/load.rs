@@ -384,8 +384,8 @@ impl<I: Index> Core<I> {
         // They are not counted any more.
         state.abandoned.clear();
         self.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
-        // Who sees an empty map that stands for none knows it, and who sees it whole sees the
-        // content.
+        // A reader that sees an empty map that stands for none knows it, and one that sees it whole
+        // sees the content.
         self.is_partial.fetch_or(is_partial, Ordering::Release);
         self.views.replaced(header.forgotten, || {
             let mut edit = state.editing(Urgency::Ordinary);

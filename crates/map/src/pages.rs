@@ -223,7 +223,8 @@ impl Pages {
     /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again
     /// when it becomes sparser.
     pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
-        // What holds nothing leaves by the next confirmation. A batch has made few such pages.
+        // A page that holds nothing leaves by the next confirmation. A batch has made few such
+        // pages.
         while let Some(page) = self.uses.take_sparsest() {
             if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
                 return Some((page, self.live_in(page)));

@@ -252,7 +252,8 @@ impl<I: Index> Core<I> {
     /// Sweeps the leaf of a deletion, unless that was done. Returns whether it was there.
     fn sweep_one(&self, state: &mut State<I>, deletion: Ref) -> Result<bool> {
         let at = deletion.offset();
-        // What was swept with others of its leaf may be gone, and something else in its place.
+        // A deletion that was swept with others of its leaf may be gone, and something else in its
+        // place.
         let is_there = state.pages.live.is_set(at) || state.pages.is_unknown(at);
         if !is_there || state.pages.holds_nodes(state.pages.geometry.page_of(at)) {
             return Ok(false);

@@ -1,10 +1,5 @@
 //! A greeting and its length in persistent memory, and every image that a power failure may leave
 //! of it.
-//!
-//! The length says that the greeting is there, so the greeting must be durable first. The program
-//! is recorded twice, once with the fence between the two and once without. Each crash image is
-//! opened like a medium after a restart: without the fence, some show a length over bytes that
-//! never arrived.
 
 use perdura_pmem::sim::{CHOICES_DEFAULT, Image, Random, Recorder, ReplayOptions, Seen, SimMedium};
 use perdura_pmem::{Medium, Region, Result};
@@ -25,6 +20,11 @@ fn main() -> Result<()> {
 
 /// Records the program and opens each of its crash images. How many there are, and how many break
 /// the rule.
+///
+/// The length says that the greeting is there, so the greeting must be durable first. The program
+/// is recorded twice, once with the fence between the two and once without. Each crash image is
+/// opened like a medium after a restart: without the fence, some show a length over bytes that
+/// never arrived.
 pub fn explore(fenced: bool) -> Result<(usize, usize)> {
     let (medium, recorder) = Recorder::attach(SimMedium::new());
     let region = medium.create("greeting", 4096)?;

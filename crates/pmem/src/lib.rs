@@ -8,6 +8,12 @@
 //! which lets a seeded scheduler switch threads at each event. All stores to persistent memory go
 //! through this crate (I10): the rules (I1) to (I11) are in `docs/invariants.md`. Errors are made
 //! alike in all crates, by [`error_type!`] over [`Detail`].
+//!
+//! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once
+//! - `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
+//! - `prefault`, `numa`, `heap`, `ahead`: pages, nodes, DRAM and lines ahead of their use
+//! - `counters`, `trace`, `planted`: what is counted, recorded and broken for tests
+//! - `checksum`, `units`, `detail`, `error`
 
 pub mod ahead;
 pub mod checksum;

@@ -1,12 +1,4 @@
 //! Errors of reasoning, planted to test the tests.
-//!
-//! The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
-//! replay past a gap. Each such error is a [`Mutant`]: a line beside the code it breaks,
-//! `if planted(Mutant::PurgePastCheckpoint) { .. }`, and an entry of the explorer's list. They exist only with the feature `planted`, which the
-//! explorer alone turns on; without it [`planted`] is the constant `false`.
-//!
-//! An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
-//! several can be tried at once.
 
 use crate::Mutant;
 
@@ -14,6 +6,15 @@ use crate::Mutant;
 type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Whether the mutant is planted in this thread now.
+///
+/// The explorer must notice not only a missing flush but a wrong rule: purge beyond the checkpoint,
+/// replay past a gap. Each such error is a line beside the code it breaks,
+/// `if planted(Mutant::NAME) { .. }`,
+/// and an entry of the explorer's list. They exist only with the feature `planted`, which the
+/// explorer alone turns on; without it [`planted`] is the constant `false`.
+///
+/// An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
+/// several can be tried at once.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn planted(_mutant: Mutant) -> bool {

@@ -1,10 +1,4 @@
 //! The pre-fault service: maps pages ahead of the writers, so that first stores do not fault.
-//!
-//! Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
-//! `MADV_POPULATE_WRITE`, urgent regions first. Where the kernel lacks that, pages are read, which
-//! saves a part of the fault. A thread works on the NUMA node of the region's memory, where known.
-//! A chunk that cannot be populated (damaged memory) is reported with file and offset, and the rest
-//! of its region is left alone; the queue goes on.
 
 use crate::error::{Error, ErrorKind};
 use crate::numa::pin_to_node;
@@ -33,6 +27,12 @@ pub enum Priority {
 type ErrorHandler = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// The service; dropping it stops and joins its threads.
+///
+/// Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
+/// `MADV_POPULATE_WRITE`, urgent regions first. Where the kernel lacks that, pages are read, which
+/// saves a part of the fault. A thread works on the NUMA node of the region's memory, where known.
+/// A chunk that cannot be populated (damaged memory) is reported with file and offset, and the rest
+/// of its region is left alone; the queue goes on.
 pub struct Prefault {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

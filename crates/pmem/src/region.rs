@@ -1,14 +1,4 @@
 //! One mapped file, and the only door through which persistent memory is stored to (I10).
-//!
-//! Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked
-//! against `len` (out of bounds panics: offsets read from the medium are checked by the caller
-//! first). The functions that flush, drain and copy are chosen when the file is mapped. A simulated
-//! region whose events are recorded takes a cold path behind one branch that is never taken
-//! otherwise.
-//!
-//! Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are
-//! not: threads that share them order their accesses, or verify what they have read (by checksum),
-//! as readers of a damaged medium must anyway.
 
 use crate::ahead::prefetch;
 use crate::counters;
@@ -46,6 +36,16 @@ pub(crate) struct Mapping {
 }
 
 /// One mapped file. Clones share the mapping. All offsets and lengths are in bytes.
+///
+/// Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked
+/// against `len` (out of bounds panics: offsets read from the medium are checked by the caller
+/// first). The functions that flush, drain and copy are chosen when the file is mapped. A simulated
+/// region whose events are recorded takes a cold path behind one branch that is never taken
+/// otherwise.
+///
+/// Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are
+/// not: threads that share them order their accesses, or verify what they have read (by checksum),
+/// as readers of a damaged medium must anyway.
 #[derive(Clone)]
 pub struct Region {
     base: *mut u8,

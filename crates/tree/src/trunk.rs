@@ -3,7 +3,7 @@
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::node::Node;
 
-/// See the module.
+/// State that readers and the writer share.
 pub(crate) struct Trunk<K> {
     pub(crate) keys: K,
     root: AtomicPtr<Node>,

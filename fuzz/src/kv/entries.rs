@@ -1,4 +1,4 @@
-//! What entries and tags say.
+//! Bytes of entries, tags and users.
 
 use bytes::{Bytes, BytesMut};
 use perdura_kv::acl::{user_from_bytes, user_to_bytes};

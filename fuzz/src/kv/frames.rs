@@ -1,4 +1,4 @@
-//! What another replica sends.
+//! Bytes that another replica sends.
 
 use bytes::{Bytes, BytesMut};
 use perdura_kv::wire::{

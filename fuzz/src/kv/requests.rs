@@ -1,4 +1,4 @@
-//! What a client sends.
+//! Bytes that a client sends.
 
 use perdura_kv::resp::{Limits, Requests};
 

@@ -156,7 +156,7 @@ fn check_one<S: Subject>(image: Image, here: &Here<'_, S>, depth: &Depth, tally:
     }
 }
 
-/// What ran before the power failed.
+/// The run before the power failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// A recovery from an earlier one.

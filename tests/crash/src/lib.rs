@@ -1,6 +1,6 @@
 //! The crash explorer records seeded runs on simulated memory and lets the real recovery open every
-//! kind of crash image that they may legally leave (docs/ARCHITECTURE.md, How it is tested;
-//! `pmem::sim` says what is legal).
+//! kind of crash image that they may legally leave (docs/testing.md; `pmem::sim` says what is
+//! legal).
 //!
 //! A [`subject::Subject`] is what crashes: the engine ([`engine`]) or the ordered maps ([`map`]).
 //! They share all else: the images ([`explore`]), the mutations ([`mutation`]), the planted errors

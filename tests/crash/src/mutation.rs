@@ -271,9 +271,9 @@ fn recoveries<S: Subject>(run: &Run<S>) -> Vec<Run<S>> {
     recoveries
 }
 
-/// What a reclaim makes durable matters only after a kill, between stores and their fence. So
-/// processes are killed before some fences of each call site, and what counts is what the reclaims
-/// of the next process find.
+/// The effect of a reclaim on the medium matters only after a kill, between stores and their fence.
+/// So processes are killed before some fences of each call site, and what counts is what the
+/// reclaims of the next process find.
 pub fn reclaiming<S: Subject>(seed: u64) -> Reclaiming<S> {
     const SEEDS: u64 = 3;
     const KILLS_PER_FENCE: usize = 30;

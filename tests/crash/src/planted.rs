@@ -1,10 +1,5 @@
 //! Tests the explorer itself: each error of reasoning that is compiled in
 //! ([`mod@perdura_pmem::planted`]) must be noticed.
-//!
-//! A worker plants an error in its own threads and looks for it, in crash images and in runs
-//! without a crash, while another worker looks for another one. An error whose line no run reaches
-//! counts as not noticed. So does a name that is in the sources but not in the list, or in the
-//! list but not exactly once in the sources.
 
 use crate::explore::{Depth, explore};
 use crate::mutation::{Cost, Verdict};
@@ -41,9 +36,9 @@ impl<S: Subject> Attempt<S> {
         }
     }
 
-    /// What is wrong, if anything shows. `place` is that of the planted line. By their seeds the
-    /// runs take turns: recoveries cut off, many images, the same with threads stalled at the
-    /// planted line, and killed processes.
+    /// Runs the attempt and returns its fault, if any shows. `place` is that of the planted line.
+    /// By their seeds the runs take turns: recoveries cut off, many images, the same with threads
+    /// stalled at the planted line, and killed processes.
     fn look(&self, place: Stall) -> Option<String> {
         let (scenario, seed) = match *self {
             Attempt::Drill(drill, seed) => return run_drill(drill, seed, place.filter(|_| seed % 2 == 0)).err(),
@@ -86,13 +81,18 @@ pub fn run_drill(drill: &Drill, seed: u64, stall: Stall) -> Result<(), String> {
     guarded(|| (drill.run)(seed, stall)).map_err(|what| format!("drill {:?} seed {seed}: {what}", drill.name))
 }
 
-/// What showed an error: the name of a scenario or drill, and what was wrong there.
+/// The scenario or drill that showed an error, and the fault that it found.
 struct Shown {
     name: &'static str,
     what: String,
 }
 
 /// The search for one error, which several workers may join.
+///
+/// A worker plants an error in its own threads and looks for it, in crash images and in runs
+/// without a crash, while another worker looks for another one. An error whose line no run reaches
+/// counts as not noticed. So does a number that is in the sources but not in the list, or in the
+/// list but not exactly once in the sources.
 struct Search<S: Subject> {
     planted: &'static Planted,
     place: Stall,
@@ -142,7 +142,7 @@ impl<S: Subject> Search<S> {
         }
     }
 
-    /// What shows the error, or why it counts as not noticed.
+    /// The proof of the error, or why it counts as not noticed.
     fn result(&self) -> Result<Shown, &'static str> {
         let found = self.state().found.take();
         found.ok_or(if self.planting.was_reached() { "not noticed" } else { "never reached" })

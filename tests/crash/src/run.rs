@@ -15,7 +15,7 @@ pub struct Run<S: Subject> {
     pub seed: u64,
     /// All events.
     pub trace: Trace,
-    /// What the run recorded for its oracle.
+    /// Record of the run for its oracle.
     pub history: Arc<S::History>,
     /// The oracle when the trace begins.
     pub prior: S::Oracle,

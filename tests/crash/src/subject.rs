@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A group of scenarios, and a label of stretches within them.
 pub type Hazard = (&'static str, &'static str);
 
-/// What all scenarios of one product have in common.
+/// Properties that all scenarios of one product have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     /// Its name.
@@ -33,7 +33,7 @@ pub struct Product {
     pub images_per_mutation: u64,
 }
 
-/// What must be found after a crash, as the marks of a trace tell.
+/// Content that must be found after a crash, as the marks of a trace tell.
 pub trait Oracle<History>: Clone + Default + Send + Sync {
     /// Follows one mark of the trace.
     fn mark(&mut self, payload: u64, history: &History);
@@ -62,7 +62,7 @@ pub struct Planted {
     pub mutant: Mutant,
     /// The rule it breaks: (I1) to (I11), or the place where the rule is written.
     pub rule: &'static str,
-    /// What the product does wrong while it is planted.
+    /// Fault of the product while it is planted.
     pub error: &'static str,
     /// The scenario or drill that is known to notice it, which is tried first.
     pub shown_by: &'static str,
@@ -80,9 +80,9 @@ pub const RECOVERED: u64 = u64::MAX;
 
 /// One kind of run.
 pub trait Subject: Sized + Sync + 'static {
-    /// What a run records for the oracle.
+    /// Record of a run for the oracle.
     type History: Default + Send + Sync;
-    /// What must be found at one point of its trace.
+    /// Content that must be found at one point of its trace.
     type Oracle: Oracle<Self::History>;
 
     /// Its product.
@@ -139,7 +139,7 @@ pub trait Subject: Sized + Sync + 'static {
         depth: u64,
     ) -> Result<(), String>;
 
-    /// What every later recovery must find once a recovery of this medium is over ([`RECOVERED`]),
+    /// The oracle of every later recovery once a recovery of this medium is over ([`RECOVERED`]),
     /// if that is known.
     fn settled(
         &self,

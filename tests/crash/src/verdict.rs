@@ -22,11 +22,11 @@ pub fn check<S: Subject>(
     })
 }
 
-/// What a recovery begins with.
+/// Medium that a recovery begins with.
 pub enum Start {
-    /// What a loss of power leaves.
+    /// Left by a loss of power.
     Image(Image),
-    /// What a killed process leaves.
+    /// Left by a killed process.
     Killed(Killed),
 }
 

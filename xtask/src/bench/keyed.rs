@@ -25,9 +25,10 @@ const WARM_UP: u64 = 1_000;
 pub struct Procedure {
     /// Its name; each system's own has the system's name behind it.
     pub name: &'static str,
-    /// What it runs for the key `k`. It may set `found`. `TABLE` stands for the name of the table.
+    /// Statement that it runs for the key `k`. It may set `found`. `TABLE` stands for the name of
+    /// the table.
     pub statement: &'static str,
-    /// What `found` has to be after the last statement, in terms of `k`.
+    /// Expected value of `found` after the last statement, in terms of `k`.
     pub found: &'static str,
 }
 

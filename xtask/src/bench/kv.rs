@@ -143,7 +143,7 @@ fn one_case(
     Ok(())
 }
 
-/// What is measured of one store after the other.
+/// Measures one store after the other.
 fn alone(plan: &Plan, store: &str, cluster: &mut Cluster, report: &mut Report) -> Result<()> {
     restarts::starts(store, cluster, plan.size(9, 3), report)?;
     footprint::memory(store, KEYS, plan.size(450_000, 50_000), report)?;

@@ -1,10 +1,4 @@
 //! The paper's load: two concurrent sessions, one CSV file each, into one table without indexes.
-//!
-//! Perdura takes part twice. As `perdura` it loads into a table whose room lies ready and is
-//! faulted in: the same rows were loaded before, and rolled back. As `perdura_new` it loads into a
-//! new table, and makes and faults in files as it goes. Nothing of the kind would help the peers:
-//! BLACKHOLE and null need no room, and the memory of MEMORY and InnoDB is faulted in from the
-//! first round on.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +15,12 @@ const LOADERS: u64 = 2;
 const METRIC: &str = "time_s";
 
 /// Both cases: the client sends the file, or the server reads it.
+///
+/// Perdura takes part twice. As `perdura` it loads into a table whose room lies ready and is
+/// faulted in: the same rows were loaded before, and rolled back. As `perdura_new` it loads into a
+/// new table, and makes and faults in files as it goes. Nothing of the kind would help the peers:
+/// BLACKHOLE and null need no room, and the memory of MEMORY and InnoDB is faulted in from the
+/// first round on.
 pub fn run(plan: &Plan) -> Result<Report> {
     let rows = plan.size(1_000_000, 250_000);
     let candidates = [

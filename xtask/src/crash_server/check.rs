@@ -149,7 +149,8 @@ fn tables(connection: &mut Conn) -> Result<BTreeMap<String, ()>> {
     Ok(names.into_iter().map(|name| (name, ())).collect())
 }
 
-/// What the database holds of one client. Fails if a row's body does not follow from its columns.
+/// Reads the state of one client from the database. Fails if a row's body does not follow from its
+/// columns.
 fn observe(connection: &mut Conn, client: usize, tables: &BTreeMap<String, ()>) -> Result<State> {
     let mut state = State::default();
     for (place, table) in [(Place::Own, format!("own_{client}")), (Place::Shared, "shared".to_owned())] {

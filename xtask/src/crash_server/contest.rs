@@ -1,12 +1,5 @@
 //! Rows that all clients change and delete: who wrote which version, and whether that explains the
 //! rows found.
-//!
-//! A client locks a row, reads its version and writes the next one under the number of its
-//! transaction, or deletes the row for good; ids are never reused. So the versions of a row form
-//! one chain, whoever wrote them. After a crash some set of the open transactions, each as a whole,
-//! must explain all that is found: with the acknowledged versions theirs make chains without gap or
-//! fork, the chains end in the rows found, and they contain every version that a client has read.
-//! So a transaction that built on another's row, or saw it, never survives without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +14,7 @@ pub struct Version {
     pub writer: u64,
 }
 
-/// What a transaction did to a row.
+/// Write of a transaction to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// It wrote this version.
@@ -67,6 +60,13 @@ fn replay(base: &Rows, writes: &[Write]) -> Result<Rows, String> {
 
 /// Finds which open transactions survived. Fails with the contradiction if no set of them explains
 /// the rows found.
+///
+/// A client locks a row, reads its version and writes the next one under the number of its
+/// transaction, or deletes the row for good; ids are never reused. So the versions of a row form
+/// one chain, whoever wrote them. After a crash some set of the open transactions, each as a whole,
+/// must explain all that is found: with the acknowledged versions theirs make chains without gap or
+/// fork, the chains end in the rows found, and they contain every version that a client has read.
+/// So a transaction that built on another's row, or saw it, never survives without it.
 pub fn explain(
     base: &Rows,
     acknowledged: &[Write],

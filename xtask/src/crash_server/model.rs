@@ -1,10 +1,4 @@
-//! What one client knows to be in the database: the oracle's half of the process-crash test.
-//!
-//! A transaction is a list of changes. Acknowledged changes are applied to the client's state;
-//! those of a transaction whose outcome a crash hid are kept aside, and the database must show the
-//! state with all of them or with none. A client's state holds what it alone changes. Accounts are
-//! shared, and their sums follow from everybody's transfers; so are the contested rows, whose books
-//! contest.rs keeps.
+//! The state of the database that one client knows: the oracle's half of the process-crash test.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +56,12 @@ pub enum Change {
 }
 
 /// Everything one client has in the database.
+///
+/// A transaction is a list of changes. Acknowledged changes are applied to the client's state;
+/// those of a transaction whose outcome a crash hid are kept aside, and the database must show the
+/// state with all of them or with none. A client's state holds what it alone changes. Accounts are
+/// shared, and their sums follow from everybody's transfers; so are the contested rows, whose books
+/// contest.rs keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Rows of the client's own table.
@@ -143,7 +143,7 @@ where
     Some(format!("{what} {key:?}: expected {:?}, found {:?} ({sizes})", expected.get(key), found.get(key)))
 }
 
-/// What a crash left undecided.
+/// Work that a crash left undecided.
 #[derive(Clone, Debug, Default)]
 pub enum InFlight {
     /// Nothing: the state is exact.
@@ -155,7 +155,7 @@ pub enum InFlight {
     Xa {
         /// Its name.
         name: String,
-        /// What it changed.
+        /// Its changes.
         changes: Vec<Change>,
         /// Whether PREPARE was answered and nothing was sent after it, so that it must be found
         /// prepared.

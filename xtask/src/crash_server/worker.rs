@@ -46,9 +46,9 @@ pub struct Counts {
 pub struct Worker {
     /// The client's number.
     pub number: usize,
-    /// What was acknowledged.
+    /// The acknowledged state.
     pub state: State,
-    /// What the crash left open.
+    /// Work that the crash left open.
     pub in_flight: InFlight,
     /// Its acknowledged changes of contested rows since the last crash.
     pub contested: Vec<Write>,

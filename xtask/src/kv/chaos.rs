@@ -26,7 +26,7 @@ use crate::paths;
 const REPLICAS: usize = 3;
 const PLACES: usize = REPLICAS + 1;
 
-/// What is run.
+/// Settings of a run.
 #[derive(Clone, Copy)]
 struct Run {
     seconds: u64,

@@ -45,7 +45,7 @@ pub fn run(names: &[String]) -> Result<()> {
     let all: Vec<u16> = cluster.replicas.iter().map(|replica| replica.home.ports[0]).collect();
     let mut failed = 0;
     for (name, client) in &wanted {
-        // Who leads may have changed meanwhile.
+        // The leader may have changed meanwhile.
         let addresses = Addresses { leader: all[cluster.leader()?], all: all.clone() };
         match client(&addresses) {
             Ok(()) => println!("kv-clients: {name}: ok"),
@@ -70,7 +70,7 @@ fn sources(language: &str) -> PathBuf {
     paths::top().join("tests/kv-clients").join(language)
 }
 
-/// What redis-cli prints for a request.
+/// Output of redis-cli for a request.
 fn says(port: u16, words: &[&str]) -> Result<String> {
     let mut command = limited("redis-cli");
     command.args(["-h", "127.0.0.1", "-p", &port.to_string()]).args(words);

@@ -37,7 +37,7 @@ pub struct Home {
     pub ports: [u16; 3],
     /// The words before the program's: what brings it there.
     pub before: Vec<String>,
-    /// What its environment has besides.
+    /// Variables of its environment besides the usual ones.
     pub environment: Vec<(&'static str, String)>,
 }
 

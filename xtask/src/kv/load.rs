@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::resp::{Client, Reply};
 
-/// What all writers have done.
+/// Work done by all writers.
 #[derive(Default)]
 pub struct Load {
     /// How long each waits between two writes.

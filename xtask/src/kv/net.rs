@@ -17,12 +17,12 @@ use crate::process;
 /// Where the directory given to [`enter`] is seen inside.
 pub const PLACE: &str = "/run/perdura-kv";
 
-/// What is done before the command: /run and /dev/shm become private, since `ip` and libfaketime
-/// leave files there.
+/// Script that runs before the command: /run and /dev/shm become private, since `ip` and
+/// libfaketime leave files there.
 const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir \"$2\"; mount --bind \"$1\" \"$2\"; \
     mount -t tmpfs none /dev/shm; ip link set lo up; shift 2; exec \"$@\"";
 
-/// What makes a node deaf to the addresses in a set.
+/// Rules by which a node drops all packets from the addresses in a set.
 const RULES: &str = "table inet wire { set deaf { type ipv4_addr; }; \
     chain input { type filter hook input priority 0; ip saddr @deaf drop; }; }\n";
 

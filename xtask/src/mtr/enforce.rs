@@ -1,15 +1,5 @@
 //! Suites of the server's own driver with every table made in one engine
 //! (`enforce_storage_engine`): once InnoDB, once Perdura.
-//!
-//! The expected results of those tests are of other settings, so most of what differs from them
-//! says nothing. What counts is what the two runs have in common: a test fails only if its output
-//! with Perdura is not that with InnoDB, apart from the engines' names, the order of lines and the
-//! plans of EXPLAIN.
-//!
-//! Tables without ENGINE are in the engine as the server's default: partitioned ones are not
-//! enforced. A test that sets a mode with NO_ENGINE_SUBSTITUTION, such as TRADITIONAL, has the
-//! server refuse the engine that a statement names. It may end there in both runs, and alike: such
-//! tests are counted as not compared.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,6 +30,16 @@ type Outcomes = BTreeMap<String, Outcome>;
 
 /// Runs suites, or tests named `SUITE.TEST`, with both engines, and closes with
 /// `N passed, N failed, N skipped, N not compared`.
+///
+/// The expected results of those tests are of other settings, so most of what differs from them
+/// says nothing. What counts is what the two runs have in common: a test fails only if its output
+/// with Perdura is not that with InnoDB, apart from the engines' names, the order of lines and the
+/// plans of EXPLAIN.
+///
+/// Tables without ENGINE are in the engine as the server's default: partitioned ones are not
+/// enforced. A test that sets a mode with NO_ENGINE_SUBSTITUTION, such as TRADITIONAL, has the
+/// server refuse the engine that a statement names. It may end there in both runs, and alike: such
+/// tests are counted as not compared.
 pub fn run(names: &[String]) -> Result<()> {
     ensure!(!names.is_empty(), "mtr --enforce needs a suite or a test of the server's own");
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));

@@ -1,10 +1,4 @@
 //! Installs the package on a fresh server by the commands in the text of the two READMEs.
-//!
-//! The hazard: steps that do not work as written. The known absolute paths of a command are
-//! replaced by ones in the test's directory; a command with any other absolute path is not run.
-//! Some of the machine's programs are replaced: `mariadb`, `mariadbd` and `my_print_defaults` are
-//! those of the test's server, `apt-get` only checks that the package is installed, and the test
-//! itself does the work of `systemctl`.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -18,6 +12,12 @@ use super::{statements, update};
 use crate::{client, package, paths, process};
 
 /// Makes the package and follows the READMEs.
+///
+/// The hazard: steps that do not work as written. The known absolute paths of a command are
+/// replaced by ones in the test's directory; a command with any other absolute path is not run.
+/// Some of the machine's programs are replaced: `mariadb`, `mariadbd` and `my_print_defaults` are
+/// those of the test's server, `apt-get` only checks that the package is installed, and the test
+/// itself does the work of `systemctl`.
 pub fn run() -> Result<()> {
     let archive = package::make()?;
     let place = paths::medium().join(format!("server-{}-package", std::process::id()));

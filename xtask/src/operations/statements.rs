@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+use crate::server::Server;
+
 /// Outcome that a statement must have.
 #[derive(Debug, PartialEq, Eq)]
 enum Expected {
@@ -17,22 +19,52 @@ enum Expected {
     Value(String),
 }
 
+/// A line of a block where the server is killed.
+const KILL: &str = "-- kill -9";
+
 /// Runs the blocks of a page; `least` is the number of statements that it has at least.
 pub fn hold(connection: &mut Conn, page: &str, text: &str, least: usize) -> Result<()> {
     let mut count = 0;
     for block in blocks(text) {
-        for statement in ["DROP DATABASE IF EXISTS stated", "CREATE DATABASE stated", "USE stated"] {
-            connection.query_drop(statement)?;
-        }
-        connection.query_drop("SET default_storage_engine=Perdura")?;
-        for (statement, expected) in statements(&block).with_context(|| page.to_owned())? {
-            count += 1;
-            check(connection, &statement, &expected).with_context(|| format!("{page} is not true: {statement}"))?;
-        }
+        begin(connection)?;
+        count += run(connection, page, &block)?;
     }
     connection.query_drop("DROP DATABASE IF EXISTS stated")?;
     ensure!(count >= least, "{page} has {count} statements in blocks of sql, not {least}");
     Ok(())
+}
+
+/// Runs the first block of a page, with a kill of the server where it says so.
+pub fn hold_over_kill(server: &mut Server, page: &str, text: &str) -> Result<()> {
+    let block = blocks(text).into_iter().next().with_context(|| format!("{page} has no block of sql"))?;
+    let (before, after) = block.split_once(KILL).with_context(|| format!("{page} kills no server"))?;
+    let mut connection = server.connect()?;
+    begin(&mut connection)?;
+    run(&mut connection, page, before)?;
+    server.kill()?;
+    server.start()?;
+    let mut connection = server.connect()?;
+    connection.query_drop("USE stated")?;
+    let count = run(&mut connection, page, &format!("{KILL}{after}"))?;
+    ensure!(count > 0, "{page} asks for nothing after the kill");
+    Ok(())
+}
+
+/// Makes an empty database, with the engine as default.
+fn begin(connection: &mut Conn) -> Result<()> {
+    for statement in ["DROP DATABASE IF EXISTS stated", "CREATE DATABASE stated", "USE stated"] {
+        connection.query_drop(statement)?;
+    }
+    Ok(connection.query_drop("SET default_storage_engine=Perdura")?)
+}
+
+/// Runs the statements of a block, and returns their number.
+fn run(connection: &mut Conn, page: &str, block: &str) -> Result<usize> {
+    let statements = statements(block).with_context(|| page.to_owned())?;
+    for (statement, expected) in &statements {
+        check(connection, statement, expected).with_context(|| format!("{page} is not true: {statement}"))?;
+    }
+    Ok(statements.len())
 }
 
 fn check(connection: &mut Conn, statement: &str, expected: &Expected) -> Result<()> {

@@ -1,10 +1,4 @@
 //! Counters of AUTO_INCREMENT columns at a replica, after a replayed binary log, and after kill -9.
-//!
-//! The hazard: what a replica, or a replay up to a point in time, writes does not pass the counter.
-//! The server, promoted, gives out values that rows have: an INSERT fails, an upsert changes
-//! another row. A primary with tables of InnoDB logs rows, statements or both. Its replica has
-//! tables of Perdura. Then the log is replayed into tables of InnoDB and again into tables of
-//! Perdura: same rows, same counters, each above every value that a row has had, also after a kill.
 
 use std::fs::File;
 use std::process::Command;
@@ -35,6 +29,12 @@ struct Servers {
 }
 
 /// Compares the counters for each format of the binary log. Returns how many formats failed.
+///
+/// The hazard: what a replica, or a replay up to a point in time, writes does not pass the counter.
+/// The server, promoted, gives out values that rows have: an INSERT fails, an upsert changes
+/// another row. A primary with tables of InnoDB logs rows, statements or both. Its replica has
+/// tables of Perdura. Then the log is replayed into tables of InnoDB and again into tables of
+/// Perdura: same rows, same counters, each above every value that a row has had, also after a kill.
 pub fn run(seed: u64) -> Result<u32> {
     let mut servers = Servers::start()?;
     for (round, format) in FORMATS.iter().enumerate() {

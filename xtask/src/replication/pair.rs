@@ -179,7 +179,7 @@ impl Pair {
         text
     }
 
-    /// What the replica and both engines are doing, for the report of a failure.
+    /// State of the replica and both engines, for the report of a failure.
     pub fn state(&mut self) -> String {
         let mut text = String::new();
         for (side, server) in [(Side::Primary, &self.primary), (Side::Replica, &self.replica)] {

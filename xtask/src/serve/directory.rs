@@ -1,17 +1,5 @@
 //! The directory of a user's own server: data, pool, socket, error log, and the lock that keeps a
 //! second server out.
-//!
-//! ```text
-//!     made-by       version of the server that made it; a directory with files but without this
-//!                   one is somebody else's
-//!     lock          locked as long as a server runs here, or is being installed
-//!     data, pool    the server's data directory, and Perdura's pool beside it
-//!     data.new      a data directory while it is being installed; renamed to `data` at the end
-//!     s, server.err, tmp
-//! ```
-//!
-//! Invariant: the server inherits the lock, so the directory stays locked until the last process
-//! that uses it has ended, even if this one is killed before.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -34,6 +22,18 @@ const ROOM_MIB_LEAST: u64 = 512;
 const SOCKET_BYTES_MAX: usize = 107;
 
 /// A directory with an installed server, locked by this process.
+///
+/// ```text
+///     made-by       version of the server that made it; a directory with files but without this
+///                   one is somebody else's
+///     lock          locked as long as a server runs here, or is being installed
+///     data, pool    the server's data directory, and Perdura's pool beside it
+///     data.new      a data directory while it is being installed; renamed to `data` at the end
+///     s, server.err, tmp
+/// ```
+///
+/// Invariant: the server inherits the lock, so the directory stays locked until the last process
+/// that uses it has ended, even if this one is killed before.
 pub struct Directory {
     path: PathBuf,
     _lock: File,

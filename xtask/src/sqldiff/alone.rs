@@ -1,12 +1,4 @@
 //! Transactions that run alone: no other one is open from their beginning to their end.
-//!
-//! Nobody else holds a lock then, and nobody has changed a table since the snapshot. So the way to
-//! the rows decides nothing, and the statements take every way there is, also over what the
-//! transaction itself has inserted, changed, deleted or rolled back.
-//!
-//! Tables with a unique key that the server hashes are touched only by such a transaction, or while
-//! none is open: the server looks for duplicates by a read, which does not wait in InnoDB for rows
-//! of others, and in Perdura does.
 
 use rand::Rng;
 
@@ -16,6 +8,13 @@ use super::schema::Table;
 use super::step::{Kind, SESSIONS, Step};
 use super::tracker::Alone;
 
+/// Nobody else holds a lock then, and nobody has changed a table since the snapshot. So the way to
+/// the rows decides nothing, and the statements take every way there is, also over what the
+/// transaction itself has inserted, changed, deleted or rolled back.
+///
+/// Tables with a unique key that the server hashes are touched only by such a transaction, or while
+/// none is open: the server looks for duplicates by a read, which does not wait in InnoDB for rows
+/// of others, and in Perdura does.
 impl Generator {
     /// Ends all transactions and begins one that runs alone.
     pub fn go_alone(&mut self, session: usize) {

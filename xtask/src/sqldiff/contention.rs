@@ -1,14 +1,4 @@
 //! Statements whose locks stay, or meet those of others.
-//!
-//! In a transaction, and on tables of which other sessions hold row locks, the outcome depends on
-//! the way to the rows. InnoDB locks what it meets on that way, Perdura what the statement uses.
-//! InnoDB finds out in the clustered index that a row has changed since the snapshot; along a
-//! secondary key it passes by deleted rows, and with the columns in that key it reads new ones,
-//! without a conflict. What a statement changes nothing of it takes from the newest rows, Perdura
-//! from the snapshot. So a statement of this kind goes through the whole table, or reads one row by
-//! its primary key: then InnoDB meets all that Perdura meets, and it is known which engine may
-//! refuse alone (tracker.rs). And it reads beside its own table no table that others have changed.
-//! A transaction that runs alone (alone.rs) takes any way.
 
 use super::generate::Generator;
 use super::outcome::{LOCK_WAIT, Outcome, is_of_row};
@@ -16,6 +6,15 @@ use super::random::chance;
 use super::schema::Table;
 use super::step::{Kind, Step};
 
+/// In a transaction, and on tables of which other sessions hold row locks, the outcome depends on
+/// the way to the rows. InnoDB locks what it meets on that way, Perdura what the statement uses.
+/// InnoDB finds out in the clustered index that a row has changed since the snapshot; along a
+/// secondary key it passes by deleted rows, and with the columns in that key it reads new ones,
+/// without a conflict. What a statement changes nothing of it takes from the newest rows, Perdura
+/// from the snapshot. So a statement of this kind goes through the whole table, or reads one row by
+/// its primary key: then InnoDB meets all that Perdura meets, and it is known which engine may
+/// refuse alone (tracker.rs). And it reads beside its own table no table that others have changed.
+/// A transaction that runs alone (alone.rs) takes any way.
 impl Generator {
     /// Whether the way to the rows of a table decides the outcome of a statement of the session
     /// that locks them.

@@ -1,10 +1,5 @@
 //! Tables with counters of AUTO_INCREMENT columns, and statements of every kind that count, pass
 //! the counter or set it.
-//!
-//! Values are taken from just below to just above the highest one that the table has had, so that a
-//! counter that falls behind gives one out that is there: an INSERT fails, or an upsert changes
-//! another row. sqldiff compares rows and counters with InnoDB's, the replication test those of a
-//! replica and of a replayed binary log (replication/counters.rs).
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -76,6 +71,11 @@ impl Statement {
 }
 
 /// A table `(id AUTO_INCREMENT, u, v)`.
+///
+/// Values are taken from just below to just above the highest one that the table has had, so that a
+/// counter that falls behind gives one out that is there: an INSERT fails, or an upsert changes
+/// another row. sqldiff compares rows and counters with InnoDB's, the replication test those of a
+/// replica and of a replayed binary log (replication/counters.rs).
 #[derive(Clone, Debug)]
 pub struct Counted {
     /// Its name.

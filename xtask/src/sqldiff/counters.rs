@@ -1,10 +1,6 @@
 //! Counters of AUTO_INCREMENT columns in the stream: tables and statements of their own
 //! (counted.rs), outside transactions or in short ones that nobody interrupts, so that both engines
 //! count alike. After each change the rows and the counter are compared.
-//!
-//! Only a restart sets the counters apart: Perdura leaves values out after a crash, InnoDB forgets
-//! values that no row had. The next value must not be there on either side; then both counters are
-//! set to the same value.
 
 use super::counted::{Counted, Effect, Statement};
 use super::generate::Generator;
@@ -14,6 +10,9 @@ use super::step::{Kind, OBSERVER, Step};
 /// Tables with counters.
 const TABLES: usize = 4;
 
+/// Only a restart sets the counters apart: Perdura leaves values out after a crash, InnoDB forgets
+/// values that no row had. The next value must not be there on either side; then both counters are
+/// set to the same value.
 impl Generator {
     /// Plans a few statements on tables with counters.
     pub fn count(&mut self, session: usize) {

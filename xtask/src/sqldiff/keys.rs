@@ -13,7 +13,7 @@ const KEYS_MAX: u32 = 4;
 /// Bytes of the columns of one key. Their weights may take more room; all fit in the longest key of
 /// either engine.
 pub const BYTES_MAX: usize = 1_100;
-/// What a key promises.
+/// Promise of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Unique and without NULL.
@@ -40,7 +40,7 @@ pub struct Part {
 pub struct Key {
     /// Its name in hints.
     pub name: String,
-    /// What it promises.
+    /// Its promise.
     pub promise: Promise,
     /// Its columns.
     pub parts: Vec<Part>,

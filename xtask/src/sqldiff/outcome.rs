@@ -166,7 +166,7 @@ pub fn difference(step: &Step, ours: &Outcome, theirs: &Outcome) -> Option<Strin
     }
 }
 
-/// What the server says beside, without the number of warnings.
+/// The server's counts of a statement, without the number of warnings.
 fn without_warnings(info: &str) -> &str {
     info.split_once("  Warnings: ").map_or(info, |(counts, _)| counts)
 }

@@ -81,7 +81,7 @@ impl Table {
         table
     }
 
-    /// What a new key must know of it.
+    /// Shape of the table, as a new key must know it.
     pub fn shape(&self) -> Shape<'_> {
         let hashes = self.owner.is_none() && !self.partitioned && !self.versioned && !self.automatic;
         Shape { columns: &self.columns, partitioned: self.partitioned, automatic: self.automatic, hashes }

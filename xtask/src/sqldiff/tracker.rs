@@ -1,21 +1,5 @@
 //! Tracks open transactions and what they have touched, to tell which refusals by InnoDB alone its
 //! wider locks explain.
-//!
-//! Without a key InnoDB locks every row a statement scans, and under REPEATABLE READ the gaps as
-//! well; Perdura locks the rows the statement changes. So InnoDB may refuse where Perdura does not,
-//! never the other way round. Only these facts explain a refusal by InnoDB alone:
-//!
-//! - 1205: another open transaction has changed or locked rows of a table the statement touches;
-//! - 1020: another session has committed changes of such a table since this session's snapshot.
-//!
-//! The generator sees to it that on tables with keys, too, InnoDB meets all that Perdura meets
-//! (contention.rs). So Perdura alone refuses only in two cases: a table is newer than the snapshot
-//! and only one engine comes to it; or an INSERT or REPLACE of another open transaction has failed
-//! on the table, after which Perdura keeps the locks of all rows that it has met, and InnoDB of
-//! some.
-//!
-//! After an explained refusal both servers roll the session's transaction back, so that they stay
-//! equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +68,22 @@ pub struct Alone {
 }
 
 /// All sessions.
+///
+/// Without a key InnoDB locks every row a statement scans, and under REPEATABLE READ the gaps as
+/// well; Perdura locks the rows the statement changes. So InnoDB may refuse where Perdura does not,
+/// never the other way round. Only these facts explain a refusal by InnoDB alone:
+///
+/// - 1205: another open transaction has changed or locked rows of a table the statement touches;
+/// - 1020: another session has committed changes of such a table since this session's snapshot.
+///
+/// The generator sees to it that on tables with keys, too, InnoDB meets all that Perdura meets
+/// (contention.rs). So Perdura alone refuses only in two cases: a table is newer than the snapshot
+/// and only one engine comes to it; or an INSERT or REPLACE of another open transaction has failed
+/// on the table, after which Perdura keeps the locks of all rows that it has met, and InnoDB of
+/// some.
+///
+/// After an explained refusal both servers roll the session's transaction back, so that they stay
+/// equal.
 pub struct Tracker {
     sessions: Vec<Session>,
     /// The commits on each table: when, and by which session.

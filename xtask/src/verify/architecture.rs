@@ -1,107 +1,144 @@
-//! Checks that docs/ARCHITECTURE.md names every source file of the crates and the plugin.
-//!
-//! A file is named by its file name, such as `commit.rs`. The root of a room, `table.rs` beside
-//! `table/`, is also named by its room, and the root of a crate by its crate: as `table/` or in
-//! backquotes. Files of the same name in several crates share a mention.
+//! Checks docs/ARCHITECTURE.md and the pages beside it: the first is short enough for one sitting,
+//! and all name files by paths that exist, from the root or below `crates/`, and functions that are
+//! in the file named behind them.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 
 use super::tree;
 use crate::paths;
 
+/// The walks through the layers, which people read first.
 const PAGE: &str = "docs/ARCHITECTURE.md";
 
-/// Checks all tracked source files of the crates and the plugin.
+/// Most words of [`PAGE`].
+const WORDS_MAX: usize = 3000;
+
+/// Pages whose paths are checked.
+const PAGES: [&str; 5] = [PAGE, "docs/engine.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
+
+/// Ends of the names of sources.
+const SOURCES: [&str; 7] = [".rs", ".cc", ".h", ".sql", ".html", ".sh", ".py"];
+
+/// Checks all pages against the tracked files.
 pub fn check() -> Result<()> {
-    let page = std::fs::read_to_string(paths::top().join(PAGE)).context(PAGE)?;
-    let sources: Vec<String> = tree::tracked()?.into_iter().filter(|path| is_source(path)).collect();
-    let unnamed = unnamed(&sources, &page);
-    ensure!(unnamed.is_empty(), "{PAGE} does not name {} files:\n{}", unnamed.len(), unnamed.join("\n"));
+    let tracked: BTreeSet<String> = tree::tracked()?.into_iter().collect();
+    let mut wrong = Vec::new();
+    for page in PAGES {
+        let text = std::fs::read_to_string(paths::top().join(page)).context(page)?;
+        let found = wrong_paths(page, &text, &tracked);
+        wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
+        let found = wrong_names(&text, &|path| std::fs::read_to_string(paths::top().join(path)).ok());
+        wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
+        wrong.extend(too_long(&text).filter(|_| page == PAGE).map(|what| format!("{page}: {what}")));
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
-/// Whether the page has to name the file: a source in `crates/NAME/src` or in `plugin/mariadb`.
-fn is_source(path: &str) -> bool {
-    let folders: Vec<&str> = path.split('/').collect();
-    match folders[..] {
-        ["crates", _, "src", ..] => path.ends_with(".rs"),
-        ["plugin", "mariadb", ..] => path.ends_with(".cc") || path.ends_with(".h"),
-        _ => false,
-    }
+fn too_long(text: &str) -> Option<String> {
+    let words = text.split_whitespace().count();
+    (words > WORDS_MAX).then(|| format!("{words} words, at most {WORDS_MAX}: inventories belong to the files"))
 }
 
-/// The files of `sources` that `page` does not name.
-fn unnamed<'a>(sources: &'a [String], page: &str) -> Vec<&'a str> {
-    let is_named = |path: &str| {
-        let (folder, file) = path.rsplit_once('/').expect("a source lies in a folder");
-        names(page, file) || room(sources, folder, file).is_some_and(|room| names_room(page, room))
+/// Paths in backquotes, and targets of links, that lead nowhere, and sources named without a path.
+fn wrong_paths(page: &str, text: &str, tracked: &BTreeSet<String>) -> Vec<String> {
+    let exists = |path: &str| {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        tracked.contains(path) || tracked.range(folder.clone()..).next().is_some_and(|next| next.starts_with(&folder))
     };
-    sources.iter().map(String::as_str).filter(|path| !is_named(path)).collect()
-}
-
-/// The room, or the crate, that has this file as its root.
-fn room<'a>(sources: &[String], folder: &'a str, file: &'a str) -> Option<&'a str> {
-    if ["lib.rs", "main.rs"].contains(&file) {
-        return folder.strip_prefix("crates/")?.strip_suffix("/src");
+    let quoted = text.split('`').skip(1).step_by(2);
+    let named = quoted.filter(|word| !word.contains(char::is_whitespace) && is_path(word));
+    let named = named.filter(|path| !exists(path) && !exists(&format!("crates/{path}")));
+    let mut wrong: Vec<String> = named.map(|path| format!("`{path}` is no path of a file")).collect();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
+    for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+        let path = if page.starts_with("docs/") { format!("docs/{target}") } else { target.to_owned() };
+        let path = path.strip_prefix("docs/../").unwrap_or(&path);
+        if !exists(path) {
+            wrong.push(format!("a link to {target}, which does not exist"));
+        }
     }
-    let name = file.strip_suffix(".rs")?;
-    let inner = format!("{folder}/{name}/");
-    sources.iter().any(|path| path.starts_with(&inner)).then_some(name)
+    wrong
 }
 
-fn names_room(page: &str, room: &str) -> bool {
-    [format!("{room}/"), format!("`{room}`"), format!("crates/{room}")].iter().any(|name| names(page, name))
+/// Names before `in` or a bracket and a path, as of a function in its file, that are not there.
+fn wrong_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut wrong = Vec::new();
+    for [name, between, path] in parts.windows(3).skip(1).step_by(2).map(|part| [part[0], part[1], part[2]]) {
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:->".contains(c));
+        let is_of_file = is_name && ["in", "("].contains(&between.trim()) && is_path(path);
+        let Some(source) = Some(path)
+            .filter(|_| is_of_file)
+            .and_then(|path| [path.to_owned(), format!("crates/{path}")].iter().find_map(|path| read(path)))
+        else {
+            continue;
+        };
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let last = name.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+        if !last.is_empty() && !source.split(|c| !is_part(c)).any(|word| word == last) {
+            wrong.push(format!("`{name}` is not in {path}"));
+        }
+    }
+    wrong
 }
 
-/// Whether `name` stands in `page` as a whole, rather than as a part of a longer name.
-fn names(page: &str, name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    page.match_indices(name).any(|(index, _)| {
-        let before = page[..index].chars().next_back();
-        let after = page[index + name.len()..].chars().next();
-        !before.is_some_and(is_part) && (name.ends_with('/') || !after.is_some_and(is_part))
-    })
+/// Whether a word in backquotes means a source, or a folder of them.
+fn is_path(word: &str) -> bool {
+    let folders = ["crates/", "plugin/", "tests/", "xtask/", "fuzz/", "bench/", "packaging/", "scripts/"];
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    is_plain && (SOURCES.iter().any(|end| word.ends_with(end)) || folders.iter().any(|folder| word.starts_with(folder)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_source, unnamed};
+    use std::collections::BTreeSet;
 
-    fn unnamed_in(sources: &[&str], page: &str) -> Vec<String> {
-        let sources: Vec<String> = sources.iter().map(|path| (*path).to_owned()).collect();
-        assert!(sources.iter().all(|path| is_source(path)));
-        unnamed(&sources, page).into_iter().map(str::to_owned).collect()
+    use super::{WORDS_MAX, too_long, wrong_names, wrong_paths};
+
+    fn wrong(text: &str) -> Vec<String> {
+        let tracked = ["crates/log/src/scan.rs", "docs/format.md", "tests/crash/src/main.rs", "CONTRIBUTING.md"];
+        let tracked: BTreeSet<String> = tracked.map(str::to_owned).into();
+        wrong_paths("docs/ARCHITECTURE.md", text, &tracked)
     }
 
-    /// A new file that the page forgets would leave its readers without a way to it.
+    /// A file that was renamed would leave the page with a way that leads nowhere.
     #[test]
-    fn a_file_that_the_page_forgets_is_reported() {
-        let sources = ["crates/log/src/scan.rs", "crates/log/src/lane.rs", "plugin/mariadb/errors.cc"];
-        assert_eq!(unnamed_in(&sources, "`lane.rs`, (`errors.cc`)."), ["crates/log/src/scan.rs"]);
-        assert!(unnamed_in(&sources, "`log/scan.rs` reads a lane (`lane.rs`); `errors.cc`").is_empty());
-    }
-
-    #[test]
-    fn a_part_of_a_longer_name_does_not_count() {
-        let sources = ["crates/engine/src/files/cells.rs"];
-        assert_eq!(unnamed_in(&sources, "`open_cells.rs`, `cells.rst`").len(), 1);
-        assert!(unnamed_in(&sources, "`files/cells.rs`").is_empty());
-    }
-
-    #[test]
-    fn rooms_and_crates_stand_for_their_roots() {
-        let sources = ["crates/engine/src/lib.rs", "crates/engine/src/txn.rs", "crates/engine/src/txn/read.rs"];
-        assert!(unnamed_in(&sources, "`crates/engine`: `txn/`, `read.rs`").is_empty());
-        assert!(unnamed_in(&sources, "`engine`: `txn`, `read.rs`").is_empty());
-        assert_eq!(unnamed_in(&sources, "the engine's txn in my_txn/ and `read.rs`"), sources[..2]);
-        // A file without a folder of its name is no room.
-        assert_eq!(unnamed_in(&["crates/engine/src/hold.rs"], "`hold`").len(), 1);
-    }
-
-    #[test]
-    fn tests_and_other_folders_need_no_mention() {
-        for path in ["crates/engine/tests/hold.rs", "crates/capi/include/perdura_map.h", "xtask/src/main.rs"] {
-            assert!(!is_source(path), "{path}");
+    fn a_path_that_leads_nowhere_is_reported() {
+        for text in ["`log/src/lane.rs`", "`crates/log/src/scan.cc`", "`tests/crush`", "[there](formats.md)"] {
+            assert_eq!(wrong(&format!("Here {text}.")).len(), 1, "{text}");
         }
+        let sound = "`log/src/scan.rs`, `crates/log/src/scan.rs`, `crates/log/src/`, `tests/crash`, `Log::scan`, \
+                     `scan`, `cargo xtask mtr x/y.rs`, [format](format.md#lanes), [how](../CONTRIBUTING.md)";
+        assert_eq!(wrong(sound), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_function_that_has_left_its_file_is_reported() {
+        let read = |path: &str| (path == "crates/log/src/scan.rs").then(|| "pub fn scan_all() {}".to_owned());
+        for text in ["`scan` in `log/src/scan.rs`", "`Log::scan` (`log/src/scan.rs`)", "`scan`\nin `log/src/scan.rs`"] {
+            let found = wrong_names(text, &read);
+            assert!(found.len() == 1 && found[0].contains("scan` is not in log/src/scan.rs"), "{text}: {found:?}");
+        }
+        for text in
+            ["`scan_all` in `log/src/scan.rs`", "`log->scan_all` (`log/src/scan.rs`)", "`scan` and `log/src/scan.rs`"]
+        {
+            assert_eq!(wrong_names(text, &read), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    /// Files of one name lie in several rooms.
+    #[test]
+    fn a_source_is_named_by_its_path() {
+        assert_eq!(wrong("see `scan.rs`").len(), 1);
+    }
+
+    #[test]
+    fn a_page_that_grows_into_an_inventory_is_reported() {
+        assert_eq!(too_long(&"word ".repeat(WORDS_MAX)), None);
+        assert!(too_long(&"word ".repeat(WORDS_MAX + 1)).is_some());
     }
 }

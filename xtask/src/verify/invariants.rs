@@ -24,7 +24,7 @@ fn read(top: &Path, path: &str) -> Option<String> {
     places.iter().find_map(|place| std::fs::read_to_string(place).ok())
 }
 
-/// What is wrong with the page; `read` gives a file's text.
+/// Faults of the page; `read` gives a file's text.
 fn problems(page: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let rules: Vec<_> = (1..=RULES + 1).map(|number| page.find(&format!("\n{number}. **"))).collect();
     let mut wrong = Vec::new();

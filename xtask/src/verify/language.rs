@@ -1,5 +1,5 @@
-//! Checks the language of sources against docs/glossary.md: retired words, and beginnings of doc
-//! lines that name no thing.
+//! Checks the language of sources: words that docs/glossary.md retires, beginnings of comments that
+//! name no thing, and comments that are too wide.
 
 use anyhow::{Context, Result, ensure};
 
@@ -19,21 +19,25 @@ const RETIRED: [(&str, &[&str]); 2] = [
 /// Traits and types of other crates whose names have a retired word.
 const FOREIGN: [&str; 1] = ["serde::de"];
 
-/// Words that no doc line begins with: the thing is named, or a verb says what is done.
+/// Words that no comment begins with: the thing is named, or a verb says what is done.
 const BEGINNINGS: [&str; 3] = ["What", "Who", "Whose"];
 
-/// Folders whose doc lines are looked at.
-const DOCUMENTED: [&str; 1] = ["crates/"];
+/// Columns of a line that is a comment. rustfmt holds lines of code, and no comments.
+const COLUMNS_MAX: usize = 100;
 
-/// Checks every tracked Rust source.
+/// Headers that are made from sources, with other widths.
+const MADE: &str = "crates/capi/include/";
+
+/// Checks every tracked source in Rust and C++ that is not made from others.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
-    for path in tree::tracked()?.into_iter().filter(|path| path.ends_with(".rs")) {
+    let is_source = |path: &String| [".rs", ".cc", ".h"].iter().any(|end| path.ends_with(end));
+    for path in tree::tracked()?.into_iter().filter(|path| is_source(path) && !path.starts_with(MADE)) {
         let text = std::fs::read_to_string(paths::top().join(&path)).with_context(|| path.clone())?;
         let found = faults(&path, &text);
         wrong.extend(found.into_iter().map(|(line, what)| format!("{path}:{line}: {what}")));
     }
-    ensure!(wrong.is_empty(), "see docs/glossary.md:\n{}", wrong.join("\n"));
+    ensure!(wrong.is_empty(), "see docs/glossary.md and CONTRIBUTING.md:\n{}", wrong.join("\n"));
     Ok(())
 }
 
@@ -43,15 +47,22 @@ fn faults(path: &str, text: &str) -> Vec<(usize, String)> {
     let retired = RETIRED.iter().filter(|(folder, _)| path.starts_with(folder)).flat_map(|(_, words)| words.iter());
     let retired: Vec<&str> = retired.copied().collect();
     let mut found = Vec::new();
+    let mut is_in_block = false;
     for (number, line) in text.lines().enumerate() {
         let words = words(line);
         if let Some(word) = retired.iter().find(|word| !foreign && words.iter().any(|found| found == *word)) {
             found.push((number + 1, format!("the retired word `{word}`")));
         }
-        let is_documented = DOCUMENTED.iter().any(|folder| path.starts_with(folder));
-        if let Some(beginning) = beginning(line).filter(|_| is_documented) {
-            found.push((number + 1, format!("a doc line that begins with `{beginning}`")));
+        let comment = comment(line);
+        if let Some(beginning) = comment.and_then(beginning) {
+            found.push((number + 1, format!("a comment that begins with `{beginning}`")));
         }
+        let columns = line.chars().count();
+        if (comment.is_some() || is_in_block) && columns > COLUMNS_MAX {
+            found.push((number + 1, format!("a comment of {columns} columns, at most {COLUMNS_MAX}")));
+        }
+        let begins_block = line.trim_start().starts_with("/*");
+        is_in_block = (is_in_block || begins_block) && !line.contains("*/");
     }
     found
 }
@@ -74,17 +85,21 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The forbidden beginning of a doc line, if it has one.
-fn beginning(line: &str) -> Option<&'static str> {
+/// The text of a line that is a comment, or begins one.
+fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
-    let first = text.split_whitespace().next()?;
+    ["///", "//!", "//", "/**", "/*"].iter().find_map(|mark| line.strip_prefix(mark))
+}
+
+/// The forbidden beginning of a comment, if it has one.
+fn beginning(comment: &str) -> Option<&'static str> {
+    let first = comment.split_whitespace().next()?;
     BEGINNINGS.into_iter().find(|word| *word == first)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::faults;
+    use super::{COLUMNS_MAX, faults};
 
     #[test]
     fn retired_words_and_forbidden_beginnings_are_found() {
@@ -95,16 +110,41 @@ mod tests {
             ("crates/engine/src/a.rs", "let guest = 1;"),
             ("crates/engine/src/a.rs", "    /// What it is."),
             ("crates/engine/src/a.rs", "//! Who calls."),
+            ("crates/engine/src/a.rs", "        // What is left stays."),
+            ("xtask/src/a.rs", "/// Whose it is."),
+            ("plugin/mariadb/a.cc", "  /* What the server wants. */"),
+            ("plugin/mariadb/a.h", "// Who calls."),
         ] {
             assert_eq!(faults(path, &format!("\n{line}\n")).len(), 1, "{line}");
         }
         for (path, line) in [
             ("crates/engine/src/a.rs", "/// Theirs; crowded. Whatever."),
-            ("xtask/src/a.rs", "/// What a letter is."),
             ("crates/kv/src/a.rs", "use serde::de::Visitor;"),
-            ("crates/engine/src/a.rs", "// What a comment says in a function."),
+            ("xtask/src/a.rs", "/// Says what a letter is. Who reads it?"),
+            ("xtask/src/a.rs", "let text = \"/// What\";"),
         ] {
             assert_eq!(faults(path, line), [], "{line}");
+        }
+    }
+
+    /// The formatter leaves comments as wide as they are.
+    #[test]
+    fn wide_comments_are_found() {
+        let wide = "x".repeat(COLUMNS_MAX);
+        for text in [
+            format!("// {wide}"),
+            format!("    /// {wide}"),
+            format!("/* {wide} */"),
+            format!("/* Begins here,\n   goes on {wide}\n   and ends. */"),
+        ] {
+            assert_eq!(faults("plugin/mariadb/a.cc", &text).len(), 1, "{text}");
+        }
+        let fits = "x".repeat(COLUMNS_MAX - 3);
+        let code = format!("/* One. */\ncall({wide});");
+        for text in
+            [format!("// {fits}"), code, format!("/* A\n   b */\nint {wide};"), format!("\"{wide}\" // Behind.")]
+        {
+            assert_eq!(faults("plugin/mariadb/a.cc", &text), [], "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What must not grow with the region or with the number of readers: the worst set during a
+//! Costs that must not grow with the region or with the number of readers: the worst set during a
 //! collection, opening a large region, a pin beside many others; and an overwrite with its
 //! forgetting.
 
@@ -111,7 +111,8 @@ fn collect_pause(plan: &Plan, system: System, gib: u64, case: &str) {
     });
     took.sort_by(f64::total_cmp);
     output::value(system.name(), case, "worst_us", took[took.len() - 1]);
-    // What the machine takes from a thread is among the worst; what a lock takes is seen before.
+    // The time that the machine takes from a thread is among the worst; that of a lock is seen
+    // before.
     output::value(system.name(), case, "p999_us", took[took.len() - 1 - took.len() / 1000]);
 }
 

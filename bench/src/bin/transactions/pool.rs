@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The paper's row, packed, has about this many bytes.
 pub const ROW: [u8; 64] = [0x5a; 64];
-/// What it becomes by an update.
+/// The row after an update.
 pub const NEW_ROW: [u8; 64] = [0xa5; 64];
 
 /// The medium at `directory`, emulated where need be.

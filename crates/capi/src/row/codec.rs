@@ -1,14 +1,4 @@
 //! The row codec: packs a server's record into the row that the engine stores, and unpacks it.
-//!
-//! A packed row is the record's NULL bytes, then the fixed fields one after the other, then for
-//! each varchar, blob and padded field that is not NULL its length and its content. The length of a
-//! varchar or blob is as in the record. That of a padded field counts the bytes up to the last one
-//! that is no space; unpacking fills the field up with spaces, so any content comes back. Virtual
-//! fields, the unused ends of varchars and the spaces of padded fields take no room.
-//!
-//! A row is valid iff its lengths fill it exactly, with no content longer than its column. Its
-//! bytes are not trusted: unpacking checks each length before it reads (of chosen columns, up to
-//! the last one chosen). Packing and unpacking allocate nothing once the buffer has grown.
 
 use super::copy::{copy_short, read_length};
 use super::layout::{FieldKind, Layout, POINTER_BYTES};
@@ -50,6 +40,16 @@ struct Variable {
 }
 
 /// The plan for packing the records of one table.
+///
+/// A packed row is the record's NULL bytes, then the fixed fields one after the other, then for
+/// each varchar, blob and padded field that is not NULL its length and its content. The length of a
+/// varchar or blob is as in the record. That of a padded field counts the bytes up to the last one
+/// that is no space; unpacking fills the field up with spaces, so any content comes back. Virtual
+/// fields, the unused ends of varchars and the spaces of padded fields take no room.
+///
+/// A row is valid iff its lengths fill it exactly, with no content longer than its column. Its
+/// bytes are not trusted: unpacking checks each length before it reads (of chosen columns, up to
+/// the last one chosen). Packing and unpacking allocate nothing once the buffer has grown.
 #[derive(Clone, Debug)]
 pub struct Packer {
     runs: Vec<Run>,

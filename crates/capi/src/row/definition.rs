@@ -1,10 +1,5 @@
 //! Description of a table in a pool: the server's definition (its frm image), the definition's
 //! version, and the record layout.
-//!
-//! Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each
-//! behind its length (u32, little endian). Format 2 has padded fields, which builds before it do
-//! not know; a definition without them is of format 1. Valid iff the magic is right and the three
-//! parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
 
 use super::bytes::{Reader, put_u32};
 use super::layout::{FieldKind, Layout};
@@ -23,6 +18,11 @@ pub enum Unreadable {
 }
 
 /// A table's definition.
+///
+/// Stored form: magic (7 bytes) and format (a digit), then version, layout and frm image, each
+/// behind its length (u32, little endian). Format 2 has padded fields, which builds before it do
+/// not know; a definition without them is of format 1. Valid iff the magic is right and the three
+/// parts fill the rest exactly; the engine covers the bytes with a checksum of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// The server's id of this definition; each ALTER gives a new one.

@@ -1,10 +1,5 @@
 //! Where the fields lie in a server's record buffer. The layout is checked once, when a table is
 //! opened.
-//!
-//! A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The
-//! pool stores the layout with the table's definition, and a table is opened only if the server
-//! lays out its records the same way. Its rows keep the stored layout: a table created before
-//! padded fields existed keeps fixed ones.
 
 use super::bytes::{Reader, put_u32};
 
@@ -58,6 +53,11 @@ impl Field {
 }
 
 /// A checked layout: every field lies within the record and behind the null bytes.
+///
+/// A record starts with `null_bytes` bytes of NULL bits; the fields follow at their offsets. The
+/// pool stores the layout with the table's definition, and a table is opened only if the server
+/// lays out its records the same way. Its rows keep the stored layout: a table created before
+/// padded fields existed keeps fixed ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     record_bytes: u32,

@@ -1,35 +1,4 @@
 //! Counters of AUTO_INCREMENT columns: durable, and ahead of every value that was given out.
-//!
-//! A counter lives in DRAM. The pool keeps a *limit* for it, below which values may have been given
-//! out; the counter goes on from there after a restart. So no value comes twice, not even that of a
-//! row that was deleted, or rolled back, before a crash. A limit is moved ahead by a block of
-//! values, by a transaction of its own, before the first of them is given out; an ordered end
-//! stores the counters themselves, so that no values are left out then.
-//!
-//! The limits are the rows of a table of the pool that no server sees, made with the first counter:
-//! the id of the table (u64, little endian), then the limit (u64, little endian). The tables of one
-//! session have counters without a limit. The limit of a table is deleted after the commit that
-//! drops the table, or when the limits are next opened: never before.
-//!
-//! Every row that gets a value passes the counter, after the row is written and before its
-//! transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
-//! is the server's and InnoDB's, so that both engines give the same values.
-//!
-//! Within a statement the server names the value from which it goes on, above all that it has used:
-//! a row with a value of its own may have passed the others. InnoDB goes on there though another
-//! session may have those values. Here a statement does so only in its *block*, the values over
-//! which the counter has gone for this statement's rows and nobody else's since.
-//!
-//! Earlier builds have left limits below values that rows have. So when a table is first opened,
-//! the counter is *checked*: it goes on above the greatest value in the column's index. Nothing is
-//! stored then, for whoever opens a table may do no more than read, and after a crash the table is
-//! checked again. The first statement that writes the table stores the limit, before it can delete
-//! the row by which the value was found.
-//!
-//! Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes
-//! one of them in order to store is within a change of the pool already (its own statement's, or
-//! one for this call). So nobody waits for a hold of the pool under these locks, on which a
-//! statement may wait that the hold waits for.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
@@ -47,6 +16,37 @@ const BLOCK_MIN: u64 = 8;
 const BLOCK_MAX: u64 = 4096;
 
 /// The counter of one table.
+///
+/// A counter lives in DRAM. The pool keeps a *limit* for it, below which values may have been given
+/// out; the counter goes on from there after a restart. So no value comes twice, not even that of a
+/// row that was deleted, or rolled back, before a crash. A limit is moved ahead by a block of
+/// values, by a transaction of its own, before the first of them is given out; an ordered end
+/// stores the counters themselves, so that no values are left out then.
+///
+/// The limits are the rows of a table of the pool that no server sees, made with the first counter:
+/// the id of the table (u64, little endian), then the limit (u64, little endian). The tables of one
+/// session have counters without a limit. The limit of a table is deleted after the commit that
+/// drops the table, or when the limits are next opened: never before.
+///
+/// Every row that gets a value passes the counter, after the row is written and before its
+/// transaction commits. Most values are passed already, which takes no lock to see. The arithmetic
+/// is the server's and InnoDB's, so that both engines give the same values.
+///
+/// Within a statement the server names the value from which it goes on, above all that it has used:
+/// a row with a value of its own may have passed the others. InnoDB goes on there though another
+/// session may have those values. Here a statement does so only in its *block*, the values over
+/// which the counter has gone for this statement's rows and nobody else's since.
+///
+/// Earlier builds have left limits below values that rows have. So when a table is first opened,
+/// the counter is *checked*: it goes on above the greatest value in the column's index. Nothing is
+/// stored then, for whoever opens a table may do no more than read, and after a crash the table is
+/// checked again. The first statement that writes the table stores the limit, before it can delete
+/// the row by which the value was found.
+///
+/// Thread-safety: any thread. A counter's lock is taken before that of the limits. Whoever takes
+/// one of them in order to store is within a change of the pool already (its own statement's, or
+/// one for this call). So nobody waits for a hold of the pool under these locks, on which a
+/// statement may wait that the hold waits for.
 pub(super) struct Counter {
     table: u64,
     /// A counter of a table that belongs to one session has no limit in the pool.

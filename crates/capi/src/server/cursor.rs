@@ -1,15 +1,5 @@
 //! Cursors: a table opened by a handler of the server. A cursor packs and unpacks rows, scans the
 //! table, and locks the rows that a statement uses.
-//!
-//! A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There
-//! are three ways to read for a statement that locks. It reads from the snapshot and locks nothing
-//! (`Reading::Plain`); it reads unlocked, and its caller claims the rows that it uses
-//! (`Reading::ToClaim`); or it locks each row before the caller sees it (`Reading::Locked`). A
-//! claim compares the newest version under the lock with the one that the caller saw: if they
-//! differ, the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before
-//! it reads.
-//!
-//! Thread-safety: the thread of the session that comes with a call uses the cursor.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::{Block, Counter};
@@ -38,6 +28,16 @@ pub enum PerduraLock {
 }
 
 /// How a statement reads the rows it is going to lock.
+///
+/// A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There
+/// are three ways to read for a statement that locks. It reads from the snapshot and locks nothing
+/// (`Reading::Plain`); it reads unlocked, and its caller claims the rows that it uses
+/// (`Reading::ToClaim`); or it locks each row before the caller sees it (`Reading::Locked`). A
+/// claim compares the newest version under the lock with the one that the caller saw: if they
+/// differ, the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before
+/// it reads.
+///
+/// Thread-safety: the thread of the session that comes with a call uses the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Unlocked, from the snapshot.

@@ -1,12 +1,4 @@
 //! A cursor's reads through an index.
-//!
-//! A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
-//! key that does not repeat, and a replica's search, finds the newest. Either may lead to a row
-//! that another transaction changes before it is locked. A read that locks therefore gives out the
-//! row as it is under its lock, and its caller compares the row's key with that of the entry. If
-//! they differ, the caller reads on, or uses the row where it has moved to
-//! ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the
-//! caller would claim rows: of the rows that an index leads to, a statement uses most.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, Reading};
@@ -15,6 +7,13 @@ use super::session::Session;
 use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
 use std::ops::Bound;
 
+/// A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
+/// key that does not repeat, and a replica's search, finds the newest. Either may lead to a row
+/// that another transaction changes before it is locked. A read that locks therefore gives out the
+/// row as it is under its lock, and its caller compares the row's key with that of the entry. If
+/// they differ, the caller reads on, or uses the row where it has moved to
+/// ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the
+/// caller would claim rows: of the rows that an index leads to, a statement uses most.
 impl PerduraCursor {
     /// Begins to read an index; with `newest`, among the newest entries if reads lock and the
     /// transaction is bound to no snapshot. Returns whether reads lock, so that the caller must

@@ -28,7 +28,7 @@ impl TableWrites {
         // SAFETY: the row is locked, so nobody replaces its newest version, and purge frees none
         // that is not replaced.
         let found = found.map(|(region, at, header)| (header, unsafe { chain::row(region, at, &header) }));
-        // What is damaged stays damaged.
+        // A damaged row stays damaged.
         let sound = found.filter(|(header, row)| header.checksum(row) == header.crc);
         let moved = sound.and_then(|(header, row)| {
             let word = self.segments.rewrite(&table, &header, row, from)?;

@@ -228,7 +228,7 @@ impl WriteSet {
                 writes.note_rows(self.step);
             }
         }
-        // What is missing is the beginning of a bulk insert.
+        // The part still missing is the beginning of a bulk insert.
         let mut bulk = SmallVec::new();
         if self.tables.iter().any(TableWrites::has_bulk) {
             bulk.extend(self.tables.iter().map(TableWrites::mark));

@@ -1,13 +1,4 @@
 //! Cells: the equal parts of a segment that hold versions, and the DRAM map of those in use.
-//!
-//! Cell sizes come in classes, which are the same in segments of all sizes: every multiple of a
-//! unit up to 256 bytes, and from there on the eighth to the fifteenth part of each power of two. A
-//! segment holds classes of up to an eighth of its size, of which it holds a whole number nearly
-//! without rest. So a version takes at most its bytes rounded up to 8, and an eighth of itself. All
-//! cells of a segment are of one class, so the place of a cell follows from its number, and no torn
-//! byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
-//! directory. Thread safety: the segment's owner claims cells and any thread frees them, both on
-//! atomic words.
 
 use crate::format::{UNIT_BYTES, VERSION_HEADER};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -76,6 +67,15 @@ pub fn is_class(units: u32, segment_bytes: u64) -> bool {
 }
 
 /// The cells of a segment that are in use.
+///
+/// Cell sizes come in classes, which are the same in segments of all sizes: every multiple of a
+/// unit up to 256 bytes, and from there on the eighth to the fifteenth part of each power of two. A
+/// segment holds classes of up to an eighth of its size, of which it holds a whole number nearly
+/// without rest. So a version takes at most its bytes rounded up to 8, and an eighth of itself. All
+/// cells of a segment are of one class, so the place of a cell follows from its number, and no torn
+/// byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
+/// directory. Thread safety: the segment's owner claims cells and any thread frees them, both on
+/// atomic words.
 pub struct CellMap {
     units: u32,
     count: u32,

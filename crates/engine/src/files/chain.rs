@@ -1,14 +1,4 @@
 //! The chain of a table's files, and its row directory: what the medium holds of one table.
-//!
-//! Files are added and given back at the end only, and so are segments of the directory; readers
-//! need no lock. Every word that names a version is checked here before it is followed: that the
-//! file exists, that the place lies in it, and that the version there belongs to the row.
-//!
-//! A file is given back when it holds nothing (`space/file_return.rs`). Who still has a reference
-//! to it then, because it was on its way through all files or looked a stale place up, finds no
-//! version and no published page there: the mapping stays, and its bytes read as zero or as they
-//! were. So a file given back costs an address range until the table is closed or nobody uses it,
-//! and their number is bounded.
 
 use super::context::{Need, TableContext};
 use super::datafile::DataFile;
@@ -34,6 +24,16 @@ pub struct SegmentId {
 }
 
 /// The files of a table, and its row directory.
+///
+/// Files are added and given back at the end only, and so are segments of the directory; readers
+/// need no lock. Every word that names a version is checked here before it is followed: that the
+/// file exists, that the place lies in it, and that the version there belongs to the row.
+///
+/// A file is given back when it holds nothing (`space/file_return.rs`). Who still has a reference
+/// to it then, because it was on its way through all files or looked a stale place up, finds no
+/// version and no published page there: the mapping stays, and its bytes read as zero or as they
+/// were. So a file given back costs an address range until the table is closed or nobody uses it,
+/// and their number is bounded.
 pub struct Chain {
     context: Arc<TableContext>,
     table: u32,

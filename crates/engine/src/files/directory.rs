@@ -1,22 +1,5 @@
 //! The row directory: it maps a row number to the directory word that names the row's newest
 //! committed version.
-//!
-//! It is made of pages. The first word of a page is its state, each other word belongs to a row:
-//! row number = page number x words in a page + position in the page. A word counts iff the state
-//! of its page is published. Reads take no lock. Pages are added a segment at a time and in the
-//! order of their numbers, and dropped in the opposite order when their file is given back, both
-//! under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
-//! still looked a dropped page up finds it unpublished.
-//!
-//! DRAM knows of each page how far it is *in use*: behind that mark nobody has a RID, so the words
-//! there are empty, and no shadow has anything of these rows. A scan reads no further, so a table
-//! of one row costs it a line and not a page. All of a page counts as in use until something better
-//! is known: when the page is opened for single inserts, whose RIDs come one after the other, and
-//! when it is swept. The mark rises before a RID is given out; a bulk insert takes all of a page.
-//! Whoever may see a row has synchronized with that, through the lock of the page's slot, under
-//! which the row is entered and its word stored, or through the state that publishes a whole page.
-//! So a reader that takes the mark under that lock, or between its two looks at the slot and after
-//! the state, misses no row.
 
 use super::datafile::DataFile;
 use super::stack::Stack;
@@ -38,6 +21,23 @@ struct DirectoryPage {
 }
 
 /// The row directory of a table.
+///
+/// It is made of pages. The first word of a page is its state, each other word belongs to a row:
+/// row number = page number x words in a page + position in the page. A word counts iff the state
+/// of its page is published. Reads take no lock. Pages are added a segment at a time and in the
+/// order of their numbers, and dropped in the opposite order when their file is given back, both
+/// under the lock of the directory's free places (`space/directory_space.rs`). A reader that has
+/// still looked a dropped page up finds it unpublished.
+///
+/// DRAM knows of each page how far it is *in use*: behind that mark nobody has a RID, so the words
+/// there are empty, and no shadow has anything of these rows. A scan reads no further, so a table
+/// of one row costs it a line and not a page. All of a page counts as in use until something better
+/// is known: when the page is opened for single inserts, whose RIDs come one after the other, and
+/// when it is swept. The mark rises before a RID is given out; a bulk insert takes all of a page.
+/// Whoever may see a row has synchronized with that, through the lock of the page's slot, under
+/// which the row is entered and its word stored, or through the state that publishes a whole page.
+/// So a reader that takes the mark under that lock, or between its two looks at the slot and after
+/// the state, misses no row.
 pub struct Directory {
     pages: Stack<DirectoryPage>,
     page_shift: u32,

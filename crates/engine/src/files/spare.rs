@@ -1,14 +1,5 @@
 //! The spare: one empty data file of the smallest size, which a pool keeps so that TRUNCATE works
 //! on a full device.
-//!
-//! A table's first file must exist before the commit that names the table (I3), but the room of the
-//! old table becomes free only after that commit. Where the device has no room for a new file, the
-//! spare takes its place: it is renamed, gets its header, and is synced like any new file. Until
-//! the commit nothing names it, so a crash leaves the old table, and the spare or an orphan. After
-//! the commit the old files are removed, and a new spare is created in their room.
-//!
-//! The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in
-//! it.
 
 use crate::error::{ErrorKind, Result};
 use crate::format::{FILE_BYTES_MIN, segments_at};
@@ -20,6 +11,15 @@ use perdura_pmem::{Medium, Region};
 pub const NAME: &str = "spare";
 
 /// The spare file of a pool, assumed to exist until it is looked for.
+///
+/// A table's first file must exist before the commit that names the table (I3), but the room of the
+/// old table becomes free only after that commit. Where the device has no room for a new file, the
+/// spare takes its place: it is renamed, gets its header, and is synced like any new file. Until
+/// the commit nothing names it, so a crash leaves the old table, and the spare or an orphan. After
+/// the commit the old files are removed, and a new spare is created in their room.
+///
+/// The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in
+/// it.
 #[derive(Default)]
 pub struct Spare {
     /// Whether the spare is missing, as far as is known. Locked while it is created or taken.

@@ -1,12 +1,5 @@
 //! A list that is read without locks and grows and shrinks at its end: the files of a chain, the
 //! pages of a directory.
-//!
-//! A reader may hold a reference to an element that is popped meanwhile. So popped elements stay in
-//! memory until nobody can hold one: until the list goes, or its owner has it alone. Whoever pops
-//! bounds their number.
-//!
-//! Thread-safety: one thread at a time pushes or pops. An element is whole before its pointer is
-//! stored (Release), and a reader loads the pointer with Acquire.
 
 use perdura_pmem::sync::Mutex;
 use std::marker::PhantomData;
@@ -19,6 +12,13 @@ const FIRST: usize = 8;
 const BUCKETS: usize = 37;
 
 /// The list.
+///
+/// A reader may hold a reference to an element that is popped meanwhile. So popped elements stay in
+/// memory until nobody can hold one: until the list goes, or its owner has it alone. Whoever pops
+/// bounds their number.
+///
+/// Thread-safety: one thread at a time pushes or pops. An element is whole before its pointer is
+/// stored (Release), and a reader loads the pointer with Acquire.
 pub struct Stack<T> {
     /// Each null, or the first of the bucket's slots; an empty slot is null.
     buckets: [AtomicPtr<AtomicPtr<T>>; BUCKETS],

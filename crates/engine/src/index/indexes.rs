@@ -186,7 +186,7 @@ impl Leaves {
         for slot in bits(slots) {
             let entry = bytes.entry(slot);
             let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
-            // Who looks for the entry goes by its fingerprint.
+            // Searches for the entry go by its fingerprint.
             if bytes.find(1 << slot, entry) != Some(slot) {
                 return Err(damaged(&bytes, "an entry of an index' leaf does not have its fingerprint"));
             }

@@ -276,7 +276,7 @@ impl<'a> LeafBytes<'a> {
     pub fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
         let mut fingerprints = [0u8; 64];
         let at = self.shape.fingerprints_at();
-        // What lies behind the last one does no harm: no slot is of it.
+        // Bytes behind the last one do no harm: no slot is of them.
         match at + 64 <= self.bytes {
             true => self.region.read(self.at + at, &mut fingerprints),
             false => self.region.read(self.at + at, &mut fingerprints[..self.slots as usize]),

@@ -356,7 +356,7 @@ mod tests {
             valid = (valid | inserted) & !deleted;
             shadow.set_stored(&writer, csn);
             states.push(valid);
-            // What has been forgotten has slots to be used again.
+            // Forgotten changes have slots to be used again.
             if random.one_in(5) {
                 shadow.forget(&Reach::new(0, csn, vec![0]));
                 states.iter_mut().skip(1).for_each(|state| *state = u64::MAX);

@@ -1,10 +1,5 @@
 //! Packing: the entries of adjacent leaves that are partly empty go into fewer leaves, and leaves
 //! move to the front of the chain.
-//!
-//! It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise
-//! keep its leaves little more than half full. The new leaves have free slots left for what comes,
-//! so that those are not split at once. All of the old leaves are locked and settled. The new ones
-//! are in use, durably, before any of the old ones retires; `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafId, SPARSE};
 use super::leaves::Leaves;
@@ -39,6 +34,10 @@ type Run = SmallVec<[LeafId; LEAVES_MAX]>;
 /// An entry with the old leaf and the slot that it comes from.
 type From<'i> = (&'i [u8], u32, u32);
 
+/// It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise
+/// keep its leaves little more than half full. The new leaves have free slots left for what comes,
+/// so that those are not split at once. All of the old leaves are locked and settled. The new ones
+/// are in use, durably, before any of the old ones retires; `docs/indexes.md` has the crash story.
 impl Index {
     /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these
     /// have room for what counts. Nobody else packs leaves meanwhile.
@@ -118,7 +117,7 @@ impl Index {
     fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
-            // What older snapshots see goes along, but is moved for nothing but to have less
+            // Entries that older snapshots see go along, but are moved for nothing but to have less
             // leaves.
             let is_ready = |old: &LockedLeaf<'_>| old.shadow.is_settled() || run.len() > 1 && old.shadow.is_stored();
             if !olds.iter().all(is_ready) {
@@ -184,7 +183,8 @@ impl Index {
         // Both ends of a leaf may be moved to part two keys, as far as there are slots.
         let range = (self.slots_least() - self.slots_filled()) as usize / 2;
         let cuts: Vec<usize> = (1..parts).map(|part| cut_near(entries, entries.len() * part / parts, range)).collect();
-        // What a crash left beyond the end of a leaf looked like entries when the run was chosen.
+        // Entries that a crash left beyond the end of a leaf looked like entries when the run was
+        // chosen.
         let parts_all =
             cuts.iter().all(|at| (1..entries.len()).contains(at)) && cuts.is_sorted_by(|one, next| one < next);
         if !parts_all {

@@ -1,10 +1,5 @@
 //! Purge of indexes: what transactions have done to leaves is forgotten once every snapshot sees it
 //! and a checkpoint covers it (I8), and leaves that have lost entries are packed.
-//!
-//! A leaf waits for its oldest commit, so what an old snapshot holds is not looked at again. Beside
-//! one, a leaf is looked at when many changes have gathered, or when few entries are left: changes
-//! that no snapshot tells apart are merged, and the leaf is packed with others, or walks are to
-//! pass it by (`vacant.rs`).
 
 use super::indexes::Indexes;
 use super::leaf::LeafId;
@@ -22,6 +17,10 @@ const MOVED_AT_ONCE: usize = 1024;
 /// Leaves packed before the places of others that were packed are free.
 const PACKED_AT_ONCE: usize = 8;
 
+/// A leaf waits for its oldest commit, so what an old snapshot holds is not looked at again. Beside
+/// one, a leaf is looked at when many changes have gathered, or when few entries are left: changes
+/// that no snapshot tells apart are merged, and the leaf is packed with others, or walks are to
+/// pass it by (`vacant.rs`).
 impl Indexes {
     /// Forgets what commits up to the limit of `reach` have done, packs leaves, and ends
     /// quarantines. One thread at a time may call this. `is_idle` asks whether there is no snapshot

@@ -1,11 +1,5 @@
 //! Leaves that take the place of others: splits, and leaves that have become too small. Joins are
 //! in `pack.rs`.
-//!
-//! A leaf that is full is not changed: new ones get its entries, those of transactions under way
-//! included, and it retires as a whole. So its bytes stay as they are for redo records that name
-//! them, and the new leaves have all their slots. Of two leaves with one low key the later version
-//! counts; so the new one on the left makes the old one void with one store, after the one on the
-//! right is durable (I3). `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafBytes, LeafId, Lines, bits};
 use super::leaves::Leaves;
@@ -119,6 +113,11 @@ fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
     nearest(&parts_keys).or_else(|| nearest(&parts))
 }
 
+/// A leaf that is full is not changed: new ones get its entries, those of transactions under way
+/// included, and it retires as a whole. So its bytes stay as they are for redo records that name
+/// them, and the new leaves have all their slots. Of two leaves with one low key the later version
+/// counts; so the new one on the left makes the old one void with one store, after the one on the
+/// right is durable (I3). `docs/indexes.md` has the crash story.
 impl Index {
     /// Units of a new leaf that begins with `low` and gets `entries`, and soon one of `more` bytes.
     pub(super) fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
@@ -136,8 +135,8 @@ impl Index {
         let sorted = leaf.bytes.sorted(occupied);
         let mut entries = sorted.map_err(|_| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
         let high = leaf.end.high();
-        // What a leaf was left with beyond its end is that of the next.
-        // Planted: it is taken along.
+        // Entries left beyond the end of a leaf are those of the next.
+        // Planted: they are taken along.
         entries.retain(|(entry, _)| {
             high.is_none_or(|high| *entry < high) || perdura_pmem::planted(Mutant::LeafEndTakenAlong)
         });

@@ -1,16 +1,4 @@
 //! Vacant leaves: those whose entries older snapshots alone see.
-//!
-//! Beside a long snapshot a leaf cannot go as long as that one sees an entry there, even if it has
-//! none for anybody else. A walk that had to look at each such leaf would slow down with every
-//! deletion. So the index knows the leaves that are *populated*, in a tree of their own, and a walk
-//! that has left a leaf goes on at the next populated one, if its snapshot sees all commits in the
-//! vacant ones between (I8). Only walks at older snapshots go through these.
-//!
-//! Under the lock of a leaf: it becomes vacant once all changes there are stored, nothing counts,
-//! and a checkpoint covers them, and is populated again before anybody inserts an entry. So a
-//! snapshot that sees the entry was taken later. It is populated again as well before it is joined
-//! with the next one, whose entries are nowhere for a moment. Leaves that take the place of others
-//! are entered while those are locked. So a walk that comes between meets a lock.
 
 use super::leaf::LeafId;
 use super::leaf_shadow::View;
@@ -37,6 +25,17 @@ impl Entering<'_> {
     }
 }
 
+/// Beside a long snapshot a leaf cannot go as long as that one sees an entry there, even if it has
+/// none for anybody else. A walk that had to look at each such leaf would slow down with every
+/// deletion. So the index knows the leaves that are *populated*, in a tree of their own, and a walk
+/// that has left a leaf goes on at the next populated one, if its snapshot sees all commits in the
+/// vacant ones between (I8). Only walks at older snapshots go through these.
+///
+/// Under the lock of a leaf: it becomes vacant once all changes there are stored, nothing counts,
+/// and a checkpoint covers them, and is populated again before anybody inserts an entry. So a
+/// snapshot that sees the entry was taken later. It is populated again as well before it is joined
+/// with the next one, whose entries are nowhere for a moment. Leaves that take the place of others
+/// are entered while those are locked. So a walk that comes between meets a lock.
 impl Index {
     /// Enters leaves, one thread at a time.
     pub(super) fn entering(&self) -> Entering<'_> {

@@ -1,20 +1,4 @@
 //! The gate that holds a pool still while its files are copied.
-//!
-//! A *change* is a time in which a thread may store to the medium: from a statement's first write
-//! to its end, a commit, a prepare, a rollback, DDL, a round of the background thread. While the
-//! pool is held no change runs. Its files are then those of one moment, one of the images that a
-//! crash may leave (I2), in whatever order a backup copies them. A transaction between two
-//! statements is in no change, so an open transaction does not keep the pool from being held; its
-//! next write waits.
-//!
-//! A hold has a number from the moment it is asked for, and is *waiting* until the changes that ran
-//! then have ended. Its number releases it, waiting or not, and no other hold: numbers do not come
-//! twice. At most one hold is there at a time.
-//!
-//! A thread that begins a change counts it, then looks whether the pool is held. The holder sets
-//! its mark, then looks at the counts. Both sides are sequentially consistent, so one of them sees
-//! the other. The counts are spread by session, so changes of different sessions share no cache
-//! line.
 
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::Mutant;
@@ -57,6 +41,22 @@ impl Count {
 }
 
 /// The gate that every change passes.
+///
+/// A *change* is a time in which a thread may store to the medium: from a statement's first write
+/// to its end, a commit, a prepare, a rollback, DDL, a round of the background thread. While the
+/// pool is held no change runs. Its files are then those of one moment, one of the images that a
+/// crash may leave (I2), in whatever order a backup copies them. A transaction between two
+/// statements is in no change, so an open transaction does not keep the pool from being held; its
+/// next write waits.
+///
+/// A hold has a number from the moment it is asked for, and is *waiting* until the changes that ran
+/// then have ended. Its number releases it, waiting or not, and no other hold: numbers do not come
+/// twice. At most one hold is there at a time.
+///
+/// A thread that begins a change counts it, then looks whether the pool is held. The holder sets
+/// its mark, then looks at the counts. Both sides are sequentially consistent, so one of them sees
+/// the other. The counts are spread by session, so changes of different sessions share no cache
+/// line.
 pub(crate) struct Hold {
     /// There is a hold. Written with `holds` locked.
     held: AtomicBool,

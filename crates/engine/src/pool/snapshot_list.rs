@@ -1,11 +1,4 @@
 //! The live snapshots of a pool, which tell purge what nobody can reach any more (I8).
-//!
-//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces
-//! the CSN up to which it wants to go, then looks at the slots. A session stores its CSN, then
-//! looks at what is announced. Both sides are sequentially consistent, so one of them sees the
-//! other: either purge sees a snapshot below what it announced, or the session takes its snapshot
-//! again. So once purge has looked, no snapshot comes below what it announced, not even between two
-//! others.
 
 use crate::shadow::reach::Reach;
 use perdura_pmem::Mutant;
@@ -34,6 +27,13 @@ pub struct Live {
 }
 
 /// The live snapshots of a pool.
+///
+/// A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces
+/// the CSN up to which it wants to go, then looks at the slots. A session stores its CSN, then
+/// looks at what is announced. Both sides are sequentially consistent, so one of them sees the
+/// other: either purge sees a snapshot below what it announced, or the session takes its snapshot
+/// again. So once purge has looked, no snapshot comes below what it announced, not even between two
+/// others.
 pub struct SnapshotList {
     slots: boxcar::Vec<Slot>,
     unowned: Mutex<Vec<usize>>,

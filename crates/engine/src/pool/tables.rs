@@ -1,15 +1,4 @@
 //! The register of a pool's tables: what the catalog says of each, and which of them are open.
-//!
-//! A table is opened at its first use, under a lock of its own: two sessions open it once, and
-//! others are not held up. One that cannot be opened fails the use that needed it, and is tried
-//! again at the next. A table that nobody uses is closed when too many files are mapped, the
-//! longest idle first, or when it has been idle for long.
-//!
-//! In use is a table to which anybody but the register holds an `Arc`: a cursor, a scan, a write
-//! set. New ones are handed out under the table's lock only, so a table whose register holds the
-//! only one, under that lock, is nobody's. It is then closed only if that loses nothing
-//! ([`Table::is_at_rest`]); its figures stay here. Lock order: closing; a table's lock; the maps of
-//! all tables, or the list of the open ones.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
@@ -167,6 +156,17 @@ struct Register {
 }
 
 /// The tables of a pool, without the catalog.
+///
+/// A table is opened at its first use, under a lock of its own: two sessions open it once, and
+/// others are not held up. One that cannot be opened fails the use that needed it, and is tried
+/// again at the next. A table that nobody uses is closed when too many files are mapped, the
+/// longest idle first, or when it has been idle for long.
+///
+/// In use is a table to which anybody but the register holds an `Arc`: a cursor, a scan, a write
+/// set. New ones are handed out under the table's lock only, so a table whose register holds the
+/// only one, under that lock, is nobody's. It is then closed only if that loses nothing
+/// ([`Table::is_at_rest`]); its figures stay here. Lock order: closing; a table's lock; the maps of
+/// all tables, or the list of the open ones.
 pub(crate) struct Tables {
     context: Arc<TableContext>,
     register: RwLock<Register>,

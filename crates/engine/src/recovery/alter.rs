@@ -1,11 +1,4 @@
 //! Adding and dropping indexes of a table, without another table.
-//!
-//! New indexes are built from the rows that are committed, beside the table (`index/build.rs`).
-//! Then one commit on the catalog puts all changes into force. A table with the new list of
-//! indexes, over the same files, takes the old one's place in the register. The leaves of dropped
-//! indexes retire. An index has a number of its own in its table, by which leaves and log know it,
-//! and which no other gets: so a leaf whose number the catalog does not have is one that a crash
-//! left, and opening retires it.
 
 use super::catalog::Entry;
 use super::ddl::{check_indexes, check_undecided, ddl};
@@ -53,6 +46,13 @@ pub trait BuildClient {
 
 /// An alteration of a table's indexes under way. Dropping it leaves the table as it was. It stays
 /// with the thread that began it, whose fence at the commit covers the leaves.
+///
+/// New indexes are built from the rows that are committed, beside the table (`index/build.rs`).
+/// Then one commit on the catalog puts all changes into force. A table with the new list of
+/// indexes, over the same files, takes the old one's place in the register. The leaves of dropped
+/// indexes retire. An index has a number of its own in its table, by which leaves and log know it,
+/// and which no other gets: so a leaf whose number the catalog does not have is one that a crash
+/// left, and opening retires it.
 pub struct IndexAlteration {
     /// Not to be sent to another thread.
     _thread: PhantomData<*const ()>,

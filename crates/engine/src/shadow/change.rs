@@ -1,11 +1,5 @@
 //! Changes of one transaction to one directory page: the rows it has locked and written, and their
 //! new words.
-//!
-//! The same structure is row lock, write set, and the word that counts from the commit until it is
-//! stored. Once it is stored it becomes a [`Past`], which keeps the words before the change. A
-//! transaction's own statements see its writes by *steps*: whoever takes a position (a scan, a
-//! savepoint, the beginning of a statement) ends the present step, and sees the steps up to its
-//! own.
 
 use super::past::Past;
 use super::row_set::RowSet;
@@ -54,6 +48,12 @@ pub struct Undone {
 }
 
 /// Changes of one transaction to one directory page.
+///
+/// The same structure is row lock, write set, and the word that counts from the commit until it is
+/// stored. Once it is stored it becomes a [`Past`], which keeps the words before the change. A
+/// transaction's own statements see its writes by *steps*: whoever takes a position (a scan, a
+/// savepoint, the beginning of a statement) ends the present step, and sees the steps up to its
+/// own.
 pub struct Change {
     writer: Arc<Writer>,
     /// The page is unpublished and belongs to the transaction alone. New words are in the page

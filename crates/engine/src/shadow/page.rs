@@ -1,12 +1,5 @@
 //! The shadow of one directory page: what transactions do to the page and have done to it, as long
 //! as anybody could see the difference.
-//!
-//! `active` has the changes of transactions that are under way, or committed with words not stored
-//! yet; `history` has the stored ones by CSN. The word of a row for a snapshot is the word in the
-//! directory, or the one that a visible change has not stored yet, taken back by every stored
-//! commit that the snapshot does not see. Stored commits that no snapshot tells apart are merged
-//! once a checkpoint covers them, so a page has no more of them than there are snapshots, but for
-//! those of the last moment.
 
 use super::change::{Change, Own};
 use super::past::{Past, Superseded};
@@ -59,6 +52,13 @@ impl Tally {
 }
 
 /// The shadow of one directory page.
+///
+/// `active` has the changes of transactions that are under way, or committed with words not stored
+/// yet; `history` has the stored ones by CSN. The word of a row for a snapshot is the word in the
+/// directory, or the one that a visible change has not stored yet, taken back by every stored
+/// commit that the snapshot does not see. Stored commits that no snapshot tells apart are merged
+/// once a checkpoint covers them, so a page has no more of them than there are snapshots, but for
+/// those of the last moment.
 #[derive(Default)]
 pub struct PageShadow {
     active: SmallVec<[Change; 1]>,

@@ -1,10 +1,4 @@
 //! The place of a shadow: of a directory page, or of an index' leaf.
-//!
-//! A reader looks at the *mark* of the place before and after it loads words: an even mark that did
-//! not move says that nobody was changing anything all the while. Then what is on the medium is
-//! what every snapshot sees, or, if there is a shadow, every snapshot from the newest commit in it
-//! on. So a shadow that is there for an older snapshot alone costs only who reads at that one.
-//! Everything else happens under the lock.
 
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
@@ -23,6 +17,12 @@ pub trait Shadow: Default {
 }
 
 /// The place of a shadow.
+///
+/// A reader looks at the *mark* of the place before and after it loads words: an even mark that did
+/// not move says that nobody was changing anything all the while. Then what is on the medium is
+/// what every snapshot sees, or, if there is a shadow, every snapshot from the newest commit in it
+/// on. So a shadow that is there for an older snapshot alone costs only who reads at that one.
+/// Everything else happens under the lock.
 pub struct Slot<T> {
     /// Odd while there is a shadow that is not settled, or may come to be so under the lock; it
     /// grows whenever that changes.

@@ -1,16 +1,4 @@
 //! The shadows of a table's directory pages, by page number.
-//!
-//! Most pages have none. A reader looks at the *mark* of the page's slot before and after it loads
-//! words, and most find there that the words in the directory are what their snapshots see
-//! (`slot.rs`). Everything else happens under the slot's lock. Lock order: the lists of free rows
-//! and pages; a slot; a shard of the lock table; the keys of a writer.
-//!
-//! Here is also the place where writers and those who lock the table as a whole meet
-//! (`txn/table_lock.rs`). A reader of the whole table announces itself, then locks each slot in
-//! turn. A writer enters its first change of the table under a slot's lock, and looks for readers
-//! there. Whichever of the two has the slot first is seen by the other. A bucket that is made after
-//! the reader has looked is made under the lock of the announcement, so whoever finds it sees the
-//! announcement.
 
 use super::page::PageShadow;
 use super::slot::{Locked, Shadow, Slot as AnySlot};
@@ -39,6 +27,18 @@ impl Shadow for PageShadow {
 }
 
 /// The shadows of a table's directory pages.
+///
+/// Most pages have none. A reader looks at the *mark* of the page's slot before and after it loads
+/// words, and most find there that the words in the directory are what their snapshots see
+/// (`slot.rs`). Everything else happens under the slot's lock. Lock order: the lists of free rows
+/// and pages; a slot; a shard of the lock table; the keys of a writer.
+///
+/// Here is also the place where writers and those who lock the table as a whole meet
+/// (`txn/table_lock.rs`). A reader of the whole table announces itself, then locks each slot in
+/// turn. A writer enters its first change of the table under a slot's lock, and looks for readers
+/// there. Whichever of the two has the slot first is seen by the other. A bucket that is made after
+/// the reader has looked is made under the lock of the announcement, so whoever finds it sees the
+/// announcement.
 pub struct Shadows {
     buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
     /// Number of transactions that have locked the table as a whole, or are about to.

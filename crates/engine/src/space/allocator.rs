@@ -97,7 +97,7 @@ impl Allocator {
         };
         let claimed = self.shard(session).claim(&self.segments, units);
         match claimed {
-            // What is left may be small segments, and granules beside extents.
+            // The room that is left may be small segments, and granules beside extents.
             Err(error) if error.kind() == ErrorKind::DeviceFull && units > cells::UNITS_MIN => {
                 self.segments.take_extent(bytes).map_err(|_| error)
             }

@@ -1,15 +1,4 @@
 //! The free places in a table's row directory: unpublished pages, and RIDs.
-//!
-//! The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID
-//! is in one place only: in a list here, at hand in a shard, still to be found by the sweep, or in
-//! a free page (I8). What a prepared transaction of the last run inserted looks free to the sweep,
-//! so recovery reserves it.
-//!
-//! A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk
-//! insert fills it like a new one. Its empty words keep their incarnations, for ever: so an old RID
-//! never finds a later row. The last pages of the directory may go with their file
-//! (`file_return.rs`); the words of the pages that take their numbers later begin with an
-//! incarnation that none of them had.
 
 use super::free_rids::FreeRids;
 use super::segments::Segments;
@@ -95,6 +84,17 @@ impl Tail<'_> {
 }
 
 /// The free pages and RIDs of a row directory.
+///
+/// The lists are DRAM; after a restart a sweep of the directory finds the places again. A free RID
+/// is in one place only: in a list here, at hand in a shard, still to be found by the sweep, or in
+/// a free page (I8). What a prepared transaction of the last run inserted looks free to the sweep,
+/// so recovery reserves it.
+///
+/// A page all of whose RIDs are free is *given back*: it becomes unpublished, and the next bulk
+/// insert fills it like a new one. Its empty words keep their incarnations, for ever: so an old RID
+/// never finds a later row. The last pages of the directory may go with their file
+/// (`file_return.rs`); the words of the pages that take their numbers later begin with an
+/// incarnation that none of them had.
 pub struct DirectorySpace {
     lists: Mutex<Lists>,
     /// Sweeps have found deleted rows.

@@ -1,10 +1,4 @@
 //! Extents: which granules of a table's files hold large versions, and which are free beside them.
-//!
-//! A segment of extents has 64 granules. An extent takes adjacent ones, and may go on from one
-//! segment into the next, so that large versions of any length lie side by side. A run of free
-//! granules is on the list here only while each of its segments also holds part of an extent; a
-//! segment without any is free for every use (`free.rs`). All of it is DRAM; a sweep rebuilds it
-//! after a restart.
 
 use crate::files::chain::SegmentId;
 use crate::format::GRANULES;
@@ -55,6 +49,12 @@ struct Map {
 }
 
 /// The extents of a table.
+///
+/// A segment of extents has 64 granules. An extent takes adjacent ones, and may go on from one
+/// segment into the next, so that large versions of any length lie side by side. A run of free
+/// granules is on the list here only while each of its segments also holds part of an extent; a
+/// segment without any is free for every use (`free.rs`). All of it is DRAM; a sweep rebuilds it
+/// after a restart.
 #[derive(Default)]
 pub struct Extents {
     maps: FxHashMap<SegmentId, Map>,

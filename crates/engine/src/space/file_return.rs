@@ -1,20 +1,5 @@
 //! Files given back: purge takes the last file off a table's chain once nothing in it is in use,
 //! and removes it.
-//!
-//! A file goes when all its segments are on the list of free ones, or hold the last pages of the
-//! row directory, none of which is published or taken; so nobody owns a segment there, and none is
-//! still to be swept. It goes only if the other files have so much free that the next insert does
-//! not need it again ([`Chain::high_water`]), and after purge has found it so for some rounds in a
-//! row: a large row that is updated again and again would otherwise have a file made and removed
-//! each time. One file goes in a round. The first file stays. So does one whose rows were used so
-//! unequally often that no incarnation is later than those of all of them: its room is free for
-//! other rows of the table.
-//!
-//! No record can name a place in the file: purge freed its cells, RIDs and pages below the
-//! checkpoint (I8). The link to the file is cleared durably before the file is removed (I3). A
-//! crash in between leaves a file that nothing names, which the next opening of the table removes.
-//! Nobody takes a segment, a page or the file's place in the chain meanwhile: the locks of all
-//! three are held, in the order growing; the directory's free places; the free segments.
 
 use super::directory_space::{DirectorySpace, Tail};
 use super::free::FreeSegments;
@@ -30,6 +15,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const GIVEN_BACK_MAX: usize = 64;
 
 /// Gives back the files of one table.
+///
+/// A file goes when all its segments are on the list of free ones, or hold the last pages of the
+/// row directory, none of which is published or taken; so nobody owns a segment there, and none is
+/// still to be swept. It goes only if the other files have so much free that the next insert does
+/// not need it again ([`Chain::high_water`]), and after purge has found it so for some rounds in a
+/// row: a large row that is updated again and again would otherwise have a file made and removed
+/// each time. One file goes in a round. The first file stays. So does one whose rows were used so
+/// unequally often that no incarnation is later than those of all of them: its room is free for
+/// other rows of the table.
+///
+/// No record can name a place in the file: purge freed its cells, RIDs and pages below the
+/// checkpoint (I8). The link to the file is cleared durably before the file is removed (I3). A
+/// crash in between leaves a file that nothing names, which the next opening of the table removes.
+/// Nobody takes a segment, a page or the file's place in the chain meanwhile: the locks of all
+/// three are held, in the order growing; the directory's free places; the free segments.
 #[derive(Default)]
 pub struct FileReturn {
     /// Rounds in a row that have found the last file empty.

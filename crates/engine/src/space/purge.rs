@@ -1,14 +1,4 @@
 //! Purge reclaims the versions and RIDs that no snapshot and no redo can need any more (I8).
-//!
-//! Replaced versions are unreachable once every snapshot is at or above the commit's CSN, and redo
-//! cannot need them once a durable checkpoint covers the commit. The shadows of the pages hold what
-//! was replaced; the queue here names the pages, each once, so that purge costs what there is to
-//! reclaim. Before purge frees the cell of a deleted row, it empties the directory word, under the
-//! RID's next incarnation, and fences.
-//!
-//! Beside a long snapshot, commits that no snapshot tells apart are merged, in the pages where many
-//! have gathered: what they replaced between them is unreachable too. So neither memory nor space
-//! grows with the number of commits.
 
 use crate::format::{Rid, Word};
 use perdura_log::Csn;
@@ -54,6 +44,16 @@ struct Queue {
 }
 
 /// The pages whose replaced versions wait for purge.
+///
+/// Replaced versions are unreachable once every snapshot is at or above the commit's CSN, and redo
+/// cannot need them once a durable checkpoint covers the commit. The shadows of the pages hold what
+/// was replaced; the queue here names the pages, each once, so that purge costs what there is to
+/// reclaim. Before purge frees the cell of a deleted row, it empties the directory word, under the
+/// RID's next incarnation, and fences.
+///
+/// Beside a long snapshot, commits that no snapshot tells apart are merged, in the pages where many
+/// have gathered: what they replaced between them is unreachable too. So neither memory nor space
+/// grows with the number of commits.
 #[derive(Default)]
 pub struct PurgeQueue {
     queue: Mutex<Queue>,

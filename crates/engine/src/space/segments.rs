@@ -1,11 +1,5 @@
 //! The segments of a table: which are free, how owners take them into use, and how they become free
 //! again.
-//!
-//! All of it is DRAM; a sweep rebuilds it after a restart. The new use of a segment is durable
-//! before a committed record can name anything in it (I3). A segment is swept before the first of
-//! its versions is superseded, so while it is unswept the directory names every version in it that
-//! counts. Lock order: growing; the lists; a segment's cells. A sweep of a segment holds only the
-//! last.
 
 use super::extents::Granules;
 use super::free::FreeSegments;
@@ -59,6 +53,12 @@ impl OpenCells for OpenSegment {
 }
 
 /// The segments of a table.
+///
+/// All of it is DRAM; a sweep rebuilds it after a restart. The new use of a segment is durable
+/// before a committed record can name anything in it (I3). A segment is swept before the first of
+/// its versions is superseded, so while it is unswept the directory names every version in it that
+/// counts. Lock order: growing; the lists; a segment's cells. A sweep of a segment holds only the
+/// last.
 pub struct Segments {
     chain: Chain,
     free: Mutex<FreeSegments>,

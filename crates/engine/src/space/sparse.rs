@@ -1,17 +1,5 @@
 //! Sparse segments: so little of them is left that it pays to move the rest away, so that they
 //! become free for every use.
-//!
-//! A segment is sparse if it holds cells, has no owner, and at most a quarter of its cells is in
-//! use. A table's sparse segments are worth emptying if they are at least [`SEGMENTS_MIN`], and at
-//! least a quarter of the table's bytes in use. Of each class those farthest along the chain are
-//! emptied, as many as the others of the class have room for. So what is left of the table gathers
-//! in the first files, and a class with one sparse segment is left alone.
-//!
-//! A row goes to a cell that is offered already, no larger than the one it leaves: no segment is
-//! taken into use for it, and the table never grows by moves. Smaller cells may take the room that
-//! another class was chosen for; then some of its rows stay, and the next selection knows. The end
-//! is reached: a row goes to smaller cells, or among equal ones to a segment before its own or to
-//! one that is not sparse, and no move makes one sparse.
 
 use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
@@ -38,6 +26,18 @@ pub struct Emptied {
 }
 
 /// The sparse segments of a table.
+///
+/// A segment is sparse if it holds cells, has no owner, and at most a quarter of its cells is in
+/// use. A table's sparse segments are worth emptying if they are at least [`SEGMENTS_MIN`], and at
+/// least a quarter of the table's bytes in use. Of each class those farthest along the chain are
+/// emptied, as many as the others of the class have room for. So what is left of the table gathers
+/// in the first files, and a class with one sparse segment is left alone.
+///
+/// A row goes to a cell that is offered already, no larger than the one it leaves: no segment is
+/// taken into use for it, and the table never grows by moves. Smaller cells may take the room that
+/// another class was chosen for; then some of its rows stay, and the next selection knows. The end
+/// is reached: a row goes to smaller cells, or among equal ones to a segment before its own or to
+/// one that is not sparse, and no move makes one sparse.
 #[derive(Default)]
 pub struct Sparse {
     /// By the units of their cells, in the order of the chain: their sizes in bytes.

@@ -1,11 +1,4 @@
 //! The sweep of a segment: it finds the cells and extents in use, after a restart.
-//!
-//! A cell is in use iff the directory word of the RID in its header names it (I4), and so is an
-//! extent. Whatever else its bytes hold, torn or stale, is free space.
-//!
-//! Purge empties words below the checkpoint, so no redo stores them again. A process that was
-//! killed before the fence leaves such a word empty in the cache only; the sweep makes it durable
-//! before anybody reuses the cell that it named (I3, I8).
 
 use crate::files::cells::CellMap;
 use crate::files::chain::{Chain, SegmentId, rid_at};
@@ -16,6 +9,13 @@ use perdura_pmem::Mutant;
 use std::ops::Range;
 
 /// Marks in `map` the cells of segment `id` that `directory` names.
+///
+/// A cell is in use iff the directory word of the RID in its header names it (I4), and so is an
+/// extent. Whatever else its bytes hold, torn or stale, is free space.
+///
+/// Purge empties words below the checkpoint, so no redo stores them again. A process that was
+/// killed before the fence leaves such a word empty in the cache only; the sweep makes it durable
+/// before anybody reuses the cell that it named (I3, I8).
 pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
     let start = file.segment_offset(id.index);
     let mut emptied = Vec::new();

@@ -148,8 +148,8 @@ impl Session {
     /// rest stays in `records`.
     fn write_records(&mut self) -> Result<()> {
         self.writes.settle();
-        // What a log holds is bounded, however long a transaction is: spilled words are logged by
-        // reference.
+        // The content of a log is bounded, however long a transaction is: spilled words are logged
+        // by reference.
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }

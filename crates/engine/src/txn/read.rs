@@ -229,7 +229,7 @@ impl Scan {
                 return Ok(true);
             }
         }
-        // What comes behind the last row later is met by a scan that goes on from there.
+        // Rows that come behind the last one later are met by a scan that goes on from there.
         self.words.clear();
         (self.base, self.next) = (0, 0);
         Ok(false)

@@ -7,7 +7,7 @@
 //! transactions that are not known as writers yet; it locks each page in turn and enters the
 //! writers that it finds into the lock table; it locks the table there, like a row; and once it
 //! holds the table it waits until every commit that has a CSN is visible, and reads from a snapshot
-//! taken then. docs/ARCHITECTURE.md says why that is enough.
+//! taken then. docs/engine.md says why that is enough.
 
 use super::isolation::Isolation;
 use super::session::Session;
@@ -81,7 +81,7 @@ impl Session {
         if mode == LockMode::Exclusive {
             self.writes.table(table, self.owner.id).set_admitted();
         }
-        // What writers before have committed may not be visible yet.
+        // Commits of earlier writers may not be visible yet.
         // Planted: a reader does not wait for them.
         if !perdura_pmem::planted(Mutant::TableReaderSkipsVisible)
             && !self.pool.log.wait_visible(self.pool.log.last_csn())

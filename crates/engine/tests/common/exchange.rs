@@ -1,11 +1,5 @@
 //! Sessions that exchange the keys of rows, so that what every snapshot must see of the indexes is
 //! known beforehand.
-//!
-//! Each *place* is a range of numbers, and has one row at every moment between two commits: rows
-//! exchange their numbers, move within their place and back, or are deleted and inserted anew with
-//! their number, each in one transaction. The numbers between the places come and go in bursts, so
-//! that leaves split, empty and are packed. Some places nobody touches: whoever reads the newest
-//! entries, step by step, meets each of those once, whatever happens around them.
 
 use super::keyed::{Fields, Keyed, Kind, is_conflict, step};
 use perdura_engine::{Direction, Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session};
@@ -24,6 +18,12 @@ const GROUPS: u64 = 4;
 const GROUP_OF_GAPS: u32 = 9;
 
 /// A table of places.
+///
+/// Each *place* is a range of numbers, and has one row at every moment between two commits: rows
+/// exchange their numbers, move within their place and back, or are deleted and inserted anew with
+/// their number, each in one transaction. The numbers between the places come and go in bursts, so
+/// that leaves split, empty and are packed. Some places nobody touches: whoever reads the newest
+/// entries, step by step, meets each of those once, whatever happens around them.
 pub struct Exchange {
     /// The table.
     pub keyed: Keyed,

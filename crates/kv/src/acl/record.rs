@@ -1,12 +1,4 @@
 //! A user as it is stored. docs/format.md draws it.
-//!
-//! Strings lie behind their lengths, so no name or pattern can look like another rule, and bytes
-//! that are not UTF-8 stay what they are. Programs before this layout read rules with spaces
-//! between them. To them the record is a user who is off, has no rights, and has what follows
-//! [`MARK`] for a password: therefore it holds no space. What they have written themselves is read
-//! too.
-//!
-//! A record is read wholly or not at all: who cannot be read has no rights.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -30,6 +22,14 @@ const READS: u8 = 1;
 const WRITES: u8 = 2;
 
 /// The record of a user.
+///
+/// Strings lie behind their lengths, so no name or pattern can look like another rule, and bytes
+/// that are not UTF-8 stay what they are. Programs before this layout read rules with spaces
+/// between them. To them the record is a user who is off, has no rights, and has what follows
+/// `MARK` for a password: therefore it holds no space. What they have written themselves is read
+/// too.
+///
+/// A record is read wholly or not at all: who cannot be read has no rights.
 pub fn to_bytes(user: &User) -> Bytes {
     let mut body = BytesMut::new();
     body.put_u8(VERSION);

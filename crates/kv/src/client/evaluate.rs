@@ -27,8 +27,8 @@ pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
     command.keys(request).next().map_or(0, |key| hash_slot::of(key))
 }
 
-/// Evaluates something on the newest versions. It is answered when what it rests on is applied.
-/// What `run` says with `Err` changes nothing.
+/// Evaluates something on the newest versions. It is answered when what it rests on is applied. An
+/// `Err` of `run` changes nothing.
 pub fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -135,7 +135,7 @@ pub fn read(
     }
     // It goes over several turns: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
-    // What the connection itself has had done by the leader is not too new for it.
+    // Changes that the leader has done for the connection itself are not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {

@@ -34,7 +34,7 @@ pub fn is_taken(command: &Command) -> bool {
 pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
     let Some(to) = context.shared.forwards.to else { return false };
     let status = context.node.status();
-    // What was passed on once stays where it is, whoever leads.
+    // A request that was passed on once stays where it is, whoever leads.
     connection.proxied.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
 }
 

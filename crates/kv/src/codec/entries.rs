@@ -1,11 +1,4 @@
 //! An entry of Raft's log as bytes.
-//!
-//! | bytes | |
-//! |---|---|
-//! | 1 | type: 0 usual, 1 and 2 a change of members |
-//! | 8 | term |
-//! | 8 | index |
-//! | each | data and context, behind their lengths in 4 bytes |
 
 use bytes::{BufMut, BytesMut};
 use raft::eraftpb::{Entry, EntryType};
@@ -16,6 +9,13 @@ use super::fields::{Read, Reader, Torn, put_bytes};
 pub const ENTRY_BYTES_LEAST: usize = 25;
 
 /// Appends an entry.
+///
+/// | bytes | |
+/// |---|---|
+/// | 1 | type: 0 usual, 1 and 2 a change of members |
+/// | 8 | term |
+/// | 8 | index |
+/// | each | data and context, behind their lengths in 4 bytes |
 pub fn put_entry(entry: &Entry, out: &mut BytesMut) {
     out.put_u8(match entry.entry_type {
         EntryType::EntryNormal => 0,

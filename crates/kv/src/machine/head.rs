@@ -1,12 +1,4 @@
 //! The head of a key: what its value is, when it ends, and for a string the value itself.
-//!
-//! | bytes | |
-//! |---|---|
-//! | 1 | type: 1 a string. Others are kept for hashes, lists, sets, sorted sets and streams |
-//! | 1 | 1 if there is a deadline, else 0 |
-//! | 8 | version: the index of the entry that changed the key last |
-//! | 8 | the deadline in milliseconds since 1970, if there is one |
-//! | rest | the value of a string |
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -47,6 +39,14 @@ impl Front {
 }
 
 /// The head of a string.
+///
+/// | bytes | |
+/// |---|---|
+/// | 1 | type: 1 a string. Others are kept for hashes, lists, sets, sorted sets and streams |
+/// | 1 | 1 if there is a deadline, else 0 |
+/// | 8 | version: the index of the entry that changed the key last |
+/// | 8 | the deadline in milliseconds since 1970, if there is one |
+/// | rest | the value of a string |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Index of the entry that changed it last, by which it is compared.

@@ -1,23 +1,23 @@
 //! Keys of clients as keys of the map.
-//!
-//! ```text
-//! 0x01 ...                                   the system's own
-//! 0x02 deadline(8) generation(4) key         when keys end, in the order of time
-//! 0x10 generation(4) key' 0x00 0x00          the head of a key
-//! 0x10 generation(4) key' 0x00 0x01 element  an element of a key of a composite type
-//! ```
-//!
-//! Numbers are big-endian. To delete all keys at once is to begin a new generation; those of older
-//! ones are cleared away later.
-//!
-//! `key'` is the key with each 0x00 as 0x00 0xFF. So the heads order as the keys do, a key's
-//! elements lie together behind its head, and no key's lie among another's: behind 0x00 a key that
-//! goes on has 0xFF, which neither a head nor an element has.
 
 /// Longest key of a client, in bytes. Each may double.
 pub const KEY_BYTES_MAX: usize = 32_000;
 
 /// First byte of what the system keeps for itself.
+///
+/// ```text
+/// 0x01 ...                                   the system's own
+/// 0x02 deadline(8) generation(4) key         when keys end, in the order of time
+/// 0x10 generation(4) key' 0x00 0x00          the head of a key
+/// 0x10 generation(4) key' 0x00 0x01 element  an element of a key of a composite type
+/// ```
+///
+/// Numbers are big-endian. To delete all keys at once is to begin a new generation; those of older
+/// ones are cleared away later.
+///
+/// `key'` is the key with each 0x00 as 0x00 0xFF. So the heads order as the keys do, a key's
+/// elements lie together behind its head, and no key's lie among another's: behind 0x00 a key that
+/// goes on has 0xFF, which neither a head nor an element has.
 pub const SYSTEM: u8 = 0x01;
 const DEADLINES: u8 = 0x02;
 const KEYS: u8 = 0x10;

@@ -1,12 +1,5 @@
 //! Listings by SCAN that are under way: the key behind which each goes on, by the number that its
 //! client has.
-//!
-//! A number of 64 bits cannot name a place among keys of any length, so the place is kept here. A
-//! listing keeps its newest place and the one before, for a client that asks again. It is given up
-//! when it has come to its end, or when all together have more than [`BYTES_MAX`]: then that goes
-//! which was used the longest ago, among those of the user whose listings have most; one that has
-//! come to its end first. So a user's listing stays unless the user's own are more than an equal
-//! share.
 
 use std::collections::BTreeMap;
 
@@ -52,6 +45,13 @@ struct Share {
 }
 
 /// All listings.
+///
+/// A number of 64 bits cannot name a place among keys of any length, so the place is kept here. A
+/// listing keeps its newest place and the one before, for a client that asks again. It is given up
+/// when it has come to its end, or when all together have more than [`BYTES_MAX`]: then that goes
+/// which was used the longest ago, among those of the user whose listings have most; one that has
+/// come to its end first. So a user's listing stays unless the user's own are more than an equal
+/// share.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     listings: BTreeMap<u64, Listing>,

@@ -1,19 +1,4 @@
 //! Replies to clients that number their requests, so that a repeated request is not done again.
-//!
-//! ```text
-//! 0x01 's' length(1) user id            the session: number of its last request (8), clock (8),
-//!                                       flags (1), hash of the request (8), reply
-//! 0x01 'a' clock(8) length(1) user id   sessions in the order of their last requests
-//! 0x01 'n'                              the number of sessions (8)
-//! ```
-//!
-//! Flags: 1 the reply is kept, 2 there is a hash, which sessions of earlier programs lack.
-//!
-//! A session belongs to a user by its name, which has so many bytes: nobody is told what was
-//! answered to another. Numbers in places are big-endian, those in a session little-endian. There
-//! are [`SESSIONS_MAX`] sessions; a further one takes the place of that whose last request is the
-//! oldest by the entries' clock. The reply of a forgotten session's request is lost, so a session
-//! begins with request 1, and another number of an unknown session is refused.
 
 use std::ops::Bound;
 
@@ -51,6 +36,22 @@ pub enum Known {
     Forgotten,
 }
 
+/// A session, which lies in the map with the order of all:
+///
+/// ```text
+/// 0x01 's' length(1) user id            the session: number of its last request (8), clock (8),
+///                                       flags (1), hash of the request (8), reply
+/// 0x01 'a' clock(8) length(1) user id   sessions in the order of their last requests
+/// 0x01 'n'                              the number of sessions (8)
+/// ```
+///
+/// Flags: 1 the reply is kept, 2 there is a hash, which sessions of earlier programs lack.
+///
+/// A session belongs to a user by its name, which has so many bytes: nobody is told what was
+/// answered to another. Numbers in places are big-endian, those in a session little-endian. There
+/// are [`SESSIONS_MAX`] sessions; a further one takes the place of that whose last request is the
+/// oldest by the entries' clock. The reply of a forgotten session's request is lost, so a session
+/// begins with request 1, and another number of an unknown session is refused.
 struct Session {
     number: u64,
     clock_ms: u64,

@@ -218,7 +218,7 @@ impl Node {
         self.incoming = None;
         self.postponed = None;
         self.lease.iter_mut().for_each(Lease::end);
-        // What is received may be of a leader that has been heard before.
+        // The content received may be of a leader that has been heard before.
         self.promise.hear(self.settings.election_ticks);
         self.proposals.fail(&mut self.output);
         self.reads.fail(&mut self.output);

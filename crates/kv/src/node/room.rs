@@ -17,7 +17,7 @@ use crate::store::{self, Share};
 /// How much of the room that is left an entry may take.
 pub(super) fn share(changes: &[Change]) -> Share {
     let mut put = changes.iter().filter(|change| change.value.is_some()).map(|change| &change.key[..]);
-    // Who deletes counts keys and moves time on besides.
+    // A deletion counts keys and moves time on besides.
     if put.clone().all(|place| [key::COUNT, key::GENERATION, key::TIME].contains(&place)) {
         Share::Deletions
     } else if put.all(|place| place.first() == Some(&key::SYSTEM)) {

@@ -17,7 +17,7 @@ impl Node {
             return false;
         }
         snapshot_senders.idle_ticks = 0;
-        // Who asks for more than it is sent asks again.
+        // A follower that asks for more than it is sent asks again.
         let is_for_it = |message: &PeerMessage| matches!(message, PeerMessage::Chunk(chunk) if chunk.to == from);
         if self.output.messages.iter().any(is_for_it) {
             return false;

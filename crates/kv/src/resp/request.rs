@@ -72,7 +72,7 @@ impl Requests {
         let next = self.parse(limits);
         self.taken += (before - self.input.len()) as u64;
         if matches!(&next, Ok(Some(request)) if request.iter().any(|argument| argument.len() > SHARED_BYTES_MAX)) {
-            // What follows shall not keep the memory of this one.
+            // The requests that follow shall not keep the memory of this one.
             self.input = BytesMut::from(&self.input[..]);
         }
         next

@@ -4,7 +4,7 @@
 //! and when more than a bound waits to be sent. What waits is bounded by that, and one message.
 //!
 //! A link of the same kind takes requests of clients to the leader, and brings its answers back.
-//! What it has not sent is known by numbers when it ends, and room `client` bounds it.
+//! Requests that it has not sent are known by numbers when it ends, and room `client` bounds them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -77,7 +77,7 @@ impl Server {
             let is_there = |addresses: &Addresses| addresses.peer == link.address();
             let stays = wanted.contains(id) && directory.find(*id).is_some_and(is_there);
             if !stays {
-                // What is counted does not fall.
+                // Counters do not fall.
                 traffic.messages_sent += link.sent;
                 traffic.messages_dropped += link.dropped;
             }

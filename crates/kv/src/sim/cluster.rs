@@ -118,8 +118,8 @@ impl Cluster {
     fn step(&mut self) -> Outcome {
         self.now += 1;
         self.checks.times.begin_step(&self.machines, self.plan.rates().1);
-        // Who is heard first, the network or the clients, is left to chance: it matters to a
-        // process that was stopped.
+        // The order of the network and the clients is left to chance: it matters to a process that
+        // was stopped.
         let clients_first = self.random.one_in(2);
         if clients_first {
             self.run_clients()?;

@@ -1,12 +1,4 @@
 //! Frames: where a message begins and ends, and that it has come as it was sent.
-//!
-//! | bytes | |
-//! |---|---|
-//! | 4 | number of bytes behind the checksum |
-//! | 4 | CRC32C of those |
-//! | 1 | version of the protocol |
-//! | 1 | kind |
-//! | rest | the message, by its kind |
 
 use std::fmt;
 
@@ -58,6 +50,14 @@ impl From<Torn> for Broken {
 ///
 /// # Panics
 /// If the message is longer than a frame may be.
+///
+/// | bytes | |
+/// |---|---|
+/// | 4 | number of bytes behind the checksum |
+/// | 4 | CRC32C of those |
+/// | 1 | version of the protocol |
+/// | 1 | kind |
+/// | rest | the message, by its kind |
 pub fn put_frame(out: &mut BytesMut, kind: u8, put: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
     out.put_bytes(0, HEADER_BYTES);

@@ -1,13 +1,4 @@
 //! A file mapped at a 2 MiB boundary.
-//!
-//! The address range is reserved first (len + 2 MiB, no access), the file is mapped over its
-//! aligned part, and the rest is released. The descriptor is closed afterwards: a pool may have
-//! thousands of files, and msync on the mapping does what fsync does for size and blocks, and what
-//! libpmem2's deep flush does for a file.
-//!
-//! libpmem2 chooses the functions once for each granularity, not for each file: it allocates a
-//! thread key for every mapping it is told of (seen with 1.12), and aborts when the 1024 keys of
-//! the process are used up.
 
 use super::ffi::{Map, Source};
 use crate::error::{Error, Result};
@@ -28,6 +19,15 @@ pub(super) const ALIGN: usize = 2 << 20;
 const PAGE: usize = 4096;
 
 /// A mapped file. Unmaps when dropped.
+///
+/// The address range is reserved first (len + 2 MiB, no access), the file is mapped over its
+/// aligned part, and the rest is released. The descriptor is closed afterwards: a pool may have
+/// thousands of files, and msync on the mapping does what fsync does for size and blocks, and what
+/// libpmem2's deep flush does for a file.
+///
+/// libpmem2 chooses the functions once for each granularity, not for each file: it allocates a
+/// thread key for every mapping it is told of (seen with 1.12), and aborts when the 1024 keys of
+/// the process are used up.
 pub(super) struct FileMapping {
     name: String,
     address: *mut c_void,

@@ -1,11 +1,4 @@
 //! Images: the content of a medium at rest.
-//!
-//! An image shares 4 KiB pages with the state it was made from and holds, on top, the lines in
-//! which it differs; so making one costs a few reference counts and the lines, and opening one a
-//! copy of its bytes.
-//!
-//! Invariants: files are sorted by name; pages beyond a file's length, and its last page's tail,
-//! are zero; overlay lines lie within the pages.
 
 use super::hash;
 use super::memory::Buffer;
@@ -120,6 +113,13 @@ pub(crate) fn content_of(pages: &[Arc<Page>]) -> u128 {
 }
 
 /// The content of a medium at rest: names, lengths and bytes. Cheap to clone.
+///
+/// An image shares 4 KiB pages with the state it was made from and holds, on top, the lines in
+/// which it differs; so making one costs a few reference counts and the lines, and opening one a
+/// copy of its bytes.
+///
+/// Invariants: files are sorted by name; pages beyond a file's length, and its last page's tail,
+/// are zero; overlay lines lie within the pages.
 #[derive(Clone, Default)]
 pub struct Image {
     pub(crate) files: Vec<ImageFile>,

@@ -1,12 +1,4 @@
 //! State after a killed process: its successor sees all it stored, but not all of that is durable.
-//!
-//! Cached stores that were not fenced stay dirty in the cache and remain subject to the rules of a
-//! power loss (I2): the next process inherits the open lines. Non-temporal stores are on the
-//! medium: a processor drains them when it leaves the process. Files and names are as the process
-//! last saw them, synced or not.
-//!
-//! Places in the trace of inherited stores come before all of the new trace: they are numbered
-//! within their line.
 
 use super::before::Before;
 use super::image::Image;
@@ -16,6 +8,14 @@ use super::point::Point;
 const DEAD: u16 = u16::MAX;
 
 /// A medium as a killed process left it, to go on with: [`super::Recorder::resume`].
+///
+/// Cached stores that were not fenced stay dirty in the cache and remain subject to the rules of a
+/// power loss (I2): the next process inherits the open lines. Non-temporal stores are on the
+/// medium: a processor drains them when it leaves the process. Files and names are as the process
+/// last saw them, synced or not.
+///
+/// Places in the trace of inherited stores come before all of the new trace: they are numbered
+/// within their line.
 #[derive(Clone)]
 pub struct Killed(pub(crate) Before);
 

@@ -1,10 +1,4 @@
 //! Lines that are open: stored to, but not yet known to be on the medium.
-//!
-//! The rules of a legal crash image (I2): of a line's cached stores some prefix, in order, is on
-//! the medium; of its non-temporal words any subset; and where both touch a word, the later of
-//! those that are there. What a thread flushed (a line's cached stores up to then, whoever made
-//! them) or stored non-temporally is there once that thread has fenced. Lines are independent of
-//! each other.
 
 use super::page::LineBytes;
 use super::random::Random;
@@ -23,6 +17,12 @@ pub(crate) struct Pending {
 }
 
 /// The stores of an open line, in order; never empty while the line is open.
+///
+/// The rules of a legal crash image (I2): of a line's cached stores some prefix, in order, is on
+/// the medium; of its non-temporal words any subset; and where both touch a word, the later of
+/// those that are there. What a thread flushed (a line's cached stores up to then, whoever made
+/// them) or stored non-temporally is there once that thread has fenced. Lines are independent of
+/// each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenLine {
     pub(crate) pending: SmallVec<[Pending; 8]>,

@@ -1,10 +1,4 @@
 //! The lint: lines an acknowledging thread left open, and flushes that did nothing.
-//!
-//! At each acknowledgement every store of that thread should be flushed and fenced. A flush of a
-//! line is redundant if nothing was stored there, through the cache, since it was last flushed: by
-//! the same thread, or by another whose fence is over (until then a thread that relies on the line
-//! must flush it itself, I3). What another thread has stored since the thread's last
-//! acknowledgement may have been stored on its behalf: it cannot know whether that is flushed.
 
 use super::event::{CallSite, Event, EventKind, SiteKind};
 use super::machine::Machine;
@@ -14,6 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Findings of the lint, by call site.
+///
+/// At each acknowledgement every store of that thread should be flushed and fenced. A flush of a
+/// line is redundant if nothing was stored there, through the cache, since it was last flushed: by
+/// the same thread, or by another whose fence is over (until then a thread that relies on the line
+/// must flush it itself, I3). What another thread has stored since the thread's last
+/// acknowledgement may have been stored on its behalf: it cannot know whether that is flushed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Stores left unflushed or unfenced at an acknowledgement by the thread that made them.

@@ -1,10 +1,4 @@
 //! A moment of a replay at which the power may fail, and the images a failure then may leave.
-//!
-//! Open state falls into independent units: each open line, each file whose size is not synced,
-//! each change of the directory since its last sync. An image decides for each whether it survived:
-//! not, wholly, or (a line) by a legal choice of its stores or (a size) in part. Up to four units
-//! all combinations are made; otherwise the two extremes and seeded choices, among them each time
-//! all units but one and one unit alone.
 
 use super::event::Mark;
 use super::file_state::FileState;
@@ -45,6 +39,12 @@ pub enum PointKind {
 }
 
 /// A moment at which the power may fail.
+///
+/// Open state falls into independent units: each open line, each file whose size is not synced,
+/// each change of the directory since its last sync. An image decides for each whether it survived:
+/// not, wholly, or (a line) by a legal choice of its stores or (a size) in part. Up to four units
+/// all combinations are made; otherwise the two extremes and seeded choices, among them each time
+/// all units but one and one unit alone.
 pub struct Point<'a> {
     pub(super) trace: &'a Trace,
     pub(super) machine: &'a Machine,

@@ -1,10 +1,5 @@
 //! The recorder: keeps every event of a medium in a compact trace, to be replayed any number of
 //! times.
-//!
-//! Recording costs one short lock per event. Call sites, names and labels are numbered; the words
-//! of a store lie in one common array. Flushes and fences have no effect on what the program sees,
-//! so which of them "happened" is decided when the trace is replayed, and one trace serves every
-//! mutation.
 
 use super::before::Before;
 use super::event::{Event, EventKind, Mark};
@@ -19,6 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records the events of one medium.
+///
+/// Recording costs one short lock per event. Call sites, names and labels are numbered; the words
+/// of a store lie in one common array. Flushes and fences have no effect on what the program sees,
+/// so which of them "happened" is decided when the trace is replayed, and one trace serves every
+/// mutation.
 #[derive(Default)]
 pub struct Recorder {
     inner: Mutex<Inner>,

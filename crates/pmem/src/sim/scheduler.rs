@@ -1,12 +1,4 @@
 //! Runs several threads one at a time, in an interleaving that a seed decides.
-//!
-//! Each closure has an OS thread, but only the one that holds the token runs. At every recorded
-//! event, lock and wait ([`crate::sync`]) the token may pass on. A waiting thread looks again only
-//! after another one has run. Time is simulated: a step is 10 us, and when all threads wait, it
-//! leaps to the first timeout; without any, the threads are deadlocked and the run fails.
-//!
-//! Invariant: `running` names the only thread outside this module's waits, until the run fails;
-//! then all threads are unwound, at once and no longer one at a time.
 
 use super::random::Random;
 use crate::sync::{Agent, register};
@@ -30,6 +22,14 @@ const STEPS_MAX: u64 = 1 << 30;
 pub type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Runs threads as a seed decides.
+///
+/// Each closure has an OS thread, but only the one that holds the token runs. At every recorded
+/// event, lock and wait ([`crate::sync`]) the token may pass on. A waiting thread looks again only
+/// after another one has run. Time is simulated: a step is 10 us, and when all threads wait, it
+/// leaps to the first timeout; without any, the threads are deadlocked and the run fails.
+///
+/// Invariant: `running` names the only thread outside this module's waits, until the run fails;
+/// then all threads are unwound, at once and no longer one at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Scheduler {
     seed: u64,

@@ -1,11 +1,4 @@
 //! Mutual exclusion between those in a hurry and one who works through a long task in short turns.
-//!
-//! Whoever is in a hurry stays awake for some microseconds, since a turn is that short, and a
-//! wake-up takes longer than that. Whoever is not steps behind all of them, awake or asleep, so
-//! that nobody is overtaken for turn after turn.
-//!
-//! Thread-safety: all of it is shared. Neither side waits forever: after many looks both queue in
-//! the lock.
 
 use super::agent::agent;
 use super::mutex::{Mutex, MutexGuard};
@@ -19,6 +12,13 @@ const BEHIND_ROUNDS: u32 = 64;
 const BEHIND_LOOKS: u32 = 64;
 
 /// A lock that one thread at a time holds, for short turns.
+///
+/// Whoever is in a hurry stays awake for some microseconds, since a turn is that short, and a
+/// wake-up takes longer than that. Whoever is not steps behind all of them, awake or asleep, so
+/// that nobody is overtaken for turn after turn.
+///
+/// Thread-safety: all of it is shared. Neither side waits forever: after many looks both queue in
+/// the lock.
 #[derive(Debug, Default)]
 pub struct PriorityMutex<T> {
     /// Threads in a hurry that wait.

@@ -83,7 +83,7 @@ fn word_at(row: &[u8], at: usize) -> u64 {
 /// A transaction that was committed, or prepared.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// What it changes.
+    /// Its changes.
     pub changes: Vec<Change>,
     /// Its CSN once committed. The CSN of a table definition is not known.
     pub csn: Option<u64>,
@@ -106,7 +106,7 @@ impl Written {
     }
 }
 
-/// What a reader saw of the table in one snapshot.
+/// The state of the table that a reader saw in one snapshot.
 pub struct Observation {
     /// Hash of the rows.
     pub rows: u64,
@@ -121,7 +121,7 @@ pub struct History {
     pub txns: Vec<Written>,
     /// CSN and number of those with a CSN, in commit order.
     pub order: Vec<(u64, usize)>,
-    /// What each reader saw, in the order it saw it.
+    /// The observations of each reader, in order.
     pub seen: Vec<Vec<Observation>>,
 }
 
@@ -163,7 +163,7 @@ pub fn hash_of(rows: &Rows) -> u64 {
     hasher.finish()
 }
 
-/// What all threads of a run record and read.
+/// The record that all threads of a run share.
 #[derive(Default)]
 pub struct Ledger {
     inner: Mutex<Inner>,

@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub const INDEXES: [IndexDefinition; 2] =
     [IndexDefinition { unique: true, key_bytes: 0 }, IndexDefinition { unique: false, key_bytes: GROUP_BYTES }];
 
-/// What the definition of a table begins with whose indexes were altered. The places of its indexes
-/// in [`INDEXES`] follow.
+/// Beginning of the definition of a table whose indexes were altered. The places of its indexes in
+/// [`INDEXES`] follow.
 const ALTERED: &[u8] = b"altered";
 
 /// Length of a key in index 1.

@@ -2,7 +2,7 @@
 
 use perdura_pmem::sim::Random;
 
-/// What a worker does next.
+/// Next action of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A few single rows.

@@ -1,5 +1,5 @@
-//! What a pool must hold after a crash: a prefix of the commit order that contains every commit
-//! that was acknowledged or seen by a reader, and nothing else.
+//! Content that a pool must have after a crash: a prefix of the commit order that contains every
+//! commit that was acknowledged or seen by a reader, and nothing else.
 //!
 //! The workload marks in the trace where a commit begins, where it is acknowledged, and where a
 //! reader has seen it. The CSN of each commit is in the [`History`]. Table definitions have no CSN

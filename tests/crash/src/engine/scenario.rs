@@ -47,7 +47,7 @@ pub struct Scenario {
     pub device_bytes: Option<u64>,
 }
 
-/// What most scenarios have in common.
+/// Settings that most scenarios have in common.
 const USUAL: Scenario = Scenario {
     name: "",
     threads: 2,

@@ -12,7 +12,7 @@ use std::time::Duration;
 const ROWS: u64 = 40;
 /// Transactions of each thread.
 const TRANSACTIONS: u64 = 5;
-/// What a reader writes itself.
+/// Row that a reader writes itself.
 const OWN: &[u8] = b"own";
 
 type Rows = Vec<(Rid, Vec<u8>)>;

@@ -70,7 +70,7 @@ fn lock_all(engine: &Engine) -> Result<(), String> {
     Ok(())
 }
 
-/// What the pool must hold once this recovery is over.
+/// The oracle of the pool once this recovery is over.
 pub fn settled(
     medium: Arc<dyn Medium>,
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! What the threads of a scenario do: seeded transactions of every kind, each recorded for the
+//! Workload of the threads of a scenario: seeded transactions of every kind, each recorded for the
 //! oracle before it commits.
 //!
 //! All threads change and delete each other's rows, so they wait for locks and meet conflicts. They

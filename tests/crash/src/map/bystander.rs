@@ -1,4 +1,4 @@
-//! What the threads beside the writer do until it is done.
+//! Work of the threads beside the writer, until it is done.
 
 use super::model::{Bytes, Entries, State};
 use super::oracle::History;
@@ -76,7 +76,7 @@ fn hold_snapshot(map: &dyn OrderedMap, history: &History, random: &mut Random) {
 
 /// Checks that held values stay the same, and that all values of a scan are of one moment.
 fn read(map: &dyn OrderedMap, history: &History, random: &mut Random) {
-    // What is applied is the same at every moment.
+    // The content at the applied timestamp is the same at every moment.
     let at = map.timestamps().applied;
     wait(random, 12);
     if random.one_in(4) {
@@ -106,7 +106,8 @@ fn view(map: &dyn OrderedMap, history: &History, at: Ts, random: &mut Random) {
     }
 }
 
-/// What a slow scan has seen, and the states it may show; `None` if its timestamp is forgotten.
+/// Entries that a slow scan has seen, and the states it may show; `None` if its timestamp is
+/// forgotten.
 fn scan(map: &dyn OrderedMap, history: &History, at: Ts, random: &mut Random) -> Option<(Entries, Vec<State>)> {
     let reached = history.reached();
     let mut scan = match map.scan((Bound::Unbounded, Bound::Unbounded), at) {

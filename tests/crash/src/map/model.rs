@@ -77,14 +77,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What a map holds.
+/// Content of a map.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Its timestamps.
     pub stamps: Stamps,
-    /// What callers have asked to forget. A scan holds it off for a while.
+    /// Timestamp up to which callers have asked to forget. A scan holds it off for a while.
     pub asked: Ts,
-    /// What was forgotten for certain.
+    /// Timestamp up to which all is forgotten for certain.
     pub held: Ts,
     /// The tags of timestamps.
     pub(super) tags: BTreeMap<Ts, Bytes>,
@@ -133,7 +133,7 @@ impl State {
         self.stamps.last = ts;
     }
 
-    /// What is left when the map is emptied for a load.
+    /// The state that is left when the map is emptied for a load.
     pub fn emptied(&self) -> State {
         State { meta: self.meta.clone(), is_partial: true, ..State::default() }
     }

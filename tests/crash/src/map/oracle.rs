@@ -1,10 +1,5 @@
-//! What a map must hold after a crash: one of the states from the newest durable one to the newest
-//! begun one.
-//!
-//! The writer records the state that each call leads to and marks in the trace where the call
-//! begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
-//! among several writers is known only after the run: their marks number the calls, and [`Past`]
-//! says which state each led to.
+//! Content that a map must have after a crash: one of the states from the newest durable one to the
+//! newest begun one.
 
 use super::model::{Difference, Stamps, State};
 use crate::subject;
@@ -13,7 +8,7 @@ use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a mark says about a state.
+/// Meaning of a mark for a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The call of this number, which leads to the state, begins.
@@ -53,7 +48,12 @@ pub fn note_observed(confirmed: Ts) {
     trace::mark(Step::Observed(confirmed).mark());
 }
 
-/// What a run has recorded.
+/// Record of a run.
+///
+/// The writer records the state that each call leads to and marks in the trace where the call
+/// begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
+/// among several writers is known only after the run: their marks number the calls, and [`Past`]
+/// says which state each led to.
 #[derive(Default)]
 pub struct Past {
     /// The states in order. State 0, before the map exists, has no content.
@@ -107,7 +107,7 @@ impl History {
         let mut states = self.states.lock();
         states[number].stamps = stamps;
         self.reached.store(number, Ordering::Relaxed);
-        // What was forgotten by now may have been so only after this state was confirmed.
+        // A timestamp forgotten by now may have been so only after this state was confirmed.
         State { held: stamps.forgotten, ..states[number].clone() }
     }
 
@@ -150,7 +150,7 @@ impl History {
         trace::mark(Step::Durable(number).mark());
     }
 
-    /// What a crash at this moment may leave.
+    /// The states that a crash at this moment may leave.
     pub fn oracle(&self) -> Oracle {
         Oracle { durable: self.durable.load(Ordering::Relaxed), begun: self.states.lock().len() - 1 }
     }

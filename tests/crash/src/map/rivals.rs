@@ -28,18 +28,18 @@ struct Done {
     value: Option<Bytes>,
     /// It cannot be rolled back, and the versions it supersedes are forgotten.
     is_put: bool,
-    /// What the map has told of the replaced value.
+    /// The replaced value, as the map has told it.
     before: Before,
 }
 
-/// What a call returns about the value it has replaced.
+/// Knowledge that a call returns of the value it has replaced.
 enum Before {
     Unknown,
     Something,
     This(Option<Bytes>),
 }
 
-/// What is observed while a run goes on.
+/// Observations of a run.
 #[derive(Default)]
 struct Record {
     calls: AtomicUsize,

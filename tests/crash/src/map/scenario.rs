@@ -28,7 +28,7 @@ pub struct Scenario {
     pub bytes: u64,
     /// Changes after which a batch is confirmed.
     pub changes_max: u32,
-    /// What other threads do.
+    /// Work of other threads.
     pub bystanders: &'static [Bystander],
 }
 
@@ -63,7 +63,7 @@ pub enum Action {
     Load,
 }
 
-/// What a thread beside the writer does.
+/// Work of a thread beside the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bystander {
     /// Runs the collector again and again.

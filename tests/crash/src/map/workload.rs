@@ -1,4 +1,4 @@
-//! What the writer of a scenario does: seeded calls of every kind. It records the resulting state
+//! Workload of the writer of a scenario: seeded calls of every kind. It records the resulting state
 //! before each call.
 //!
 //! After each call the map's timestamps are those of the model.
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
                     self.changed = Some(number);
                 }
                 self.state = self.history.reach(number, found);
-                // Who acknowledges changes by this mark must not lie.
+                // Callers acknowledge changes by this mark: it must be true.
                 if let Some(changed) = self.changed.filter(|_| timestamps.confirmed >= timestamps.last) {
                     self.history.note_durable(changed);
                 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::kv::resp::{Client, Reply, put};
 
-/// What clients ask for.
+/// Kind of requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Set,
@@ -31,7 +31,7 @@ pub enum Dialect {
     Redis,
 }
 
-/// What a case has given.
+/// Results of a case.
 pub struct Found {
     pub p50_us: f64,
     pub p90_us: f64,

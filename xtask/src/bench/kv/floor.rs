@@ -149,7 +149,7 @@ fn take_in(count: usize) -> Result<Vec<TcpStream>> {
     (0..count).map(|_| Ok(listener.accept()?.0)).collect()
 }
 
-/// What a process of the floor does: `follow`, or `lead CLIENTS FOLLOWER...`, which are ports.
+/// Runs a process of the floor: `follow`, or `lead CLIENTS FOLLOWER...`, which are ports.
 pub fn play(words: &[String]) -> Result<()> {
     let Some((part, numbers)) = words.split_first() else { bail!("a part of the floor has no name") };
     let numbers: Vec<u16> = numbers.iter().map(|number| number.parse()).collect::<Result<_, _>>()?;

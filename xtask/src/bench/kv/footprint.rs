@@ -1,4 +1,4 @@
-//! What writes cost besides time: bytes that go to the media, memory, and room on the medium.
+//! Costs of writes besides time: bytes that go to the media, memory, and room on the medium.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -36,7 +36,7 @@ impl Relay {
                 if ended.load(Ordering::Relaxed) {
                     return;
                 }
-                // Who cannot be reached is not reached through a relay either.
+                // A replica that cannot be reached is not reached through a relay either.
                 if let (Ok(near), Ok(far)) = (near, TcpStream::connect(("127.0.0.1", to))) {
                     let _ = carry(&near, &far).and_then(|()| carry(&far, &near));
                 }

@@ -1,10 +1,5 @@
 //! Soak: keys are overwritten for half an hour, at a steady rate that leaves all clusters time.
 //! Memory and room on the medium of a leader and of a follower must stay as they are.
-//!
-//! What is in use of a medium, and somewhat memory, goes up and down as logs fill and garbage is
-//! collected. So a sample is the mean of ten looks. The begin is the median of the first samples
-//! after a warm-up, in which the ring of last entries, here a small one, becomes full; the end is
-//! that of the last third.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,11 +24,16 @@ const SIZE: &str = "64M";
 const PERIOD: Duration = Duration::from_millis(10);
 const SMALL: &str = "store.ring_size = '1M'\nstore.log_size = '4M'\nraft.spin_us = 0";
 /// Looks for a sample.
+///
+/// Use of a medium, and somewhat of memory, goes up and down as logs fill and garbage is collected.
+/// So a sample is the mean of ten looks. The begin is the median of the first samples after a
+/// warm-up, in which the ring of last entries, here a small one, becomes full; the end is that of
+/// the last third.
 const LOOKS: u32 = 10;
 /// Samples that are the begin.
 const FIRST: usize = 6;
 const ROLES: [&str; 2] = ["leader", "follower"];
-/// What is looked at: all samples, the begin, the end, and what it is.
+/// Metrics: names of all samples, of the begin and of the end, and a description.
 const METRICS: [(&str, &str, &str, &str); 2] = [
     ("dram_mib", "dram_begin_mib", "dram_end_mib", "memory"),
     ("used_mib", "used_begin_mib", "used_end_mib", "medium in use"),

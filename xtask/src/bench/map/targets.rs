@@ -55,7 +55,7 @@ pub fn judge(report: &mut Report) {
     judge_growth(report);
 }
 
-/// What must not grow with the region or the readers, and the list beside its peers.
+/// Judges costs that must not grow with the region or the readers, and the list beside its peers.
 fn judge_limits(report: &mut Report) {
     let overwrite = report.value("list", "overwrite/10B/20000/k10", NS);
     report.at_most("overwrite/10B/20000/k10: list, ns", overwrite, OVERWRITE_LIST_MOST);

@@ -69,8 +69,8 @@ fn check(connection: &mut Conn, system: System, case: &str, rows: u64) -> Result
     Ok(())
 }
 
-/// What the update takes of DRAM at its peak. Each run has a server of its own, so that it inherits
-/// no memory.
+/// Measures the DRAM that the update takes at its peak. Each run has a server of its own, so that
+/// it inherits no memory.
 pub fn dram(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
     let systems = systems::chosen(plan, &[System::Innodb, System::Perdura]);
     let file = csv::paper(rows, 0)?;

@@ -65,7 +65,7 @@ pub fn check(server: &Server, system: System, rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the sessions share.
+/// State that the sessions share.
 pub struct Load {
     operations: AtomicU64,
     stopped: AtomicBool,

@@ -1,4 +1,4 @@
-//! What the server takes at a moment: private memory, files, and the part of them that is in use.
+//! Resources of the server at a moment: private memory, files, and the part of them that is in use.
 
 use anyhow::Result;
 use mysql::Conn;

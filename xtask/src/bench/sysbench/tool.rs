@@ -12,7 +12,7 @@ use crate::{client, process};
 
 const MISSING: &str = "sysbench is missing: `make setup` installs it (Debian's package sysbench)";
 
-/// What one run found.
+/// Results of one run.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     /// Transactions that were committed.

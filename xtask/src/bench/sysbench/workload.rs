@@ -1,4 +1,4 @@
-//! What sysbench runs: scripts, numbers of threads, sizes of the tables.
+//! Workloads of sysbench: scripts, numbers of threads, sizes of the tables.
 
 use std::time::Duration;
 

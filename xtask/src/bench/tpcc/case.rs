@@ -1,4 +1,4 @@
-//! What is measured by itself: warehouses, connections, and the form of the transactions.
+//! A case that is measured by itself: warehouses, connections, and the form of the transactions.
 
 /// How a transaction comes to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]

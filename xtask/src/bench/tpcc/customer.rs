@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use super::random::Random;
 use super::session::Session;
 
-/// What the user enters.
+/// Input of the user.
 pub enum Customer {
     /// The number.
     Number(u32),

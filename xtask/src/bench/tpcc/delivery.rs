@@ -7,7 +7,7 @@ use super::random::Random;
 use super::schema::DISTRICTS;
 use super::session::Session;
 
-/// What the user enters.
+/// Input of the user.
 pub struct Delivery {
     warehouse: u32,
     carrier: u32,

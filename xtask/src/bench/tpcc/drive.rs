@@ -11,7 +11,7 @@ use super::terminal::{Done, Terminal};
 use crate::bench::pair;
 use crate::server::Server;
 
-/// What a run found.
+/// Results of a run.
 pub struct Outcome {
     /// All terminals together.
     pub done: Done,

@@ -18,7 +18,7 @@ struct Line {
     quantity: u32,
 }
 
-/// What the user enters.
+/// Input of the user.
 pub struct NewOrder {
     warehouse: u32,
     district: u32,

@@ -6,7 +6,7 @@ use super::customer::Customer;
 use super::random::Random;
 use super::session::Session;
 
-/// What the user enters.
+/// Input of the user.
 pub struct OrderStatus {
     warehouse: u32,
     district: u32,

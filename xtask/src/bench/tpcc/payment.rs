@@ -10,7 +10,7 @@ use super::session::Session;
 /// Characters of the data kept of a customer with bad credit.
 const DATA_LENGTH: usize = 500;
 
-/// What the user enters.
+/// Input of the user.
 pub struct Payment {
     warehouse: u32,
     district: u32,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::random::Random;
 use super::session::Session;
 
-/// What the user enters.
+/// Input of the user.
 pub struct StockLevel {
     warehouse: u32,
     district: u32,

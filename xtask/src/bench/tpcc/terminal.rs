@@ -20,7 +20,7 @@ use crate::server::Server;
 /// A transaction that loses so many races never ends, for all that anybody can tell.
 const TRIES: u32 = 1_000;
 
-/// What a terminal has done.
+/// Work done by a terminal.
 #[derive(Default)]
 pub struct Done {
     /// Transactions of all kinds that ended, those rolled back by intent included.

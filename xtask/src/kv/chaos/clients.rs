@@ -27,7 +27,7 @@ const COUNTERS: u32 = 3;
 /// How often one operation is sent that is done once however often it is sent.
 const TRIES: usize = 200;
 
-/// What says that a request was not done, and will not be (kv-commands.md).
+/// Errors that say that a request was not done, and will not be (kv-commands.md).
 const NOT_DONE: [&str; 5] = ["MOVED", "CLUSTERDOWN", "BUSY", "OOM", "LOADING"];
 
 /// All clients.
@@ -62,7 +62,7 @@ struct Worker<'a> {
     /// Its session of PERDURA.ONCE, and the number of the last operation in it.
     session: u64,
     once: u64,
-    /// What it saw last of a key.
+    /// The value that it saw last of a key.
     seen: HashMap<String, String>,
     history: Vec<Operation>,
 }
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
         self.history
     }
 
-    /// What is done next, and whether it is repeated until it is answered.
+    /// Draws the next operation, and whether it is repeated until it is answered.
     fn draw(&mut self) -> (Operation, bool) {
         let age = self.load.now_us() / 1000 / KEYS_LAST_MS;
         let is_counter = self.random.random_ratio(COUNTERS, TEXTS + COUNTERS);

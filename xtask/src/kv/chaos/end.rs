@@ -1,4 +1,4 @@
-//! What is looked at when all faults are over.
+//! Checks when all faults are over.
 
 use std::collections::BTreeSet;
 

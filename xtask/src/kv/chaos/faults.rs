@@ -1,4 +1,4 @@
-//! What happens to the replicas.
+//! Faults of the replicas.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ pub struct Nemesis {
 }
 
 impl Nemesis {
-    /// What befalls this cluster. One of its replicas does not run: it is the place for those that
+    /// The faults of this cluster. One of its replicas does not run: it is the place for those that
     /// join.
     pub fn new(cluster: Cluster, net: Net, random: StdRng) -> Self {
         Self { cluster, net, random, counts: [0; FAULTS.len()], begun: Instant::now() }

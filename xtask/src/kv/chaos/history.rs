@@ -1,4 +1,5 @@
-//! What clients did and saw, and its judge: a small program around Porcupine.
+//! History of what clients did and saw, and its linearizability checker: a small program around
+//! Porcupine.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::{paths, process};
 
-/// What is done to a key.
+/// Kind of an operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Get,

@@ -25,7 +25,7 @@ pub struct Use {
 /// The first place for each pair of files: the one that names, the one that is named.
 pub type Uses = BTreeMap<(FileId, FileId), Use>;
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Target {
     Module(ModuleId),

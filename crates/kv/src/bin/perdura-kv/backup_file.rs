@@ -1,13 +1,4 @@
 //! A backup: a snapshot of what a replica had applied, in a file.
-//!
-//! | bytes | |
-//! |---|---|
-//! | 8 | `PKVBACK1` |
-//! | then | frames: length (4), CRC32C (4), content |
-//!
-//! The first frame is the head as JSON: index, term, format and cluster. The others are the
-//! snapshot's chunks, in order; the last is empty, so that a file that was cut off is known as
-//! such.
 
 use std::fs::File;
 use std::fs::Permissions;
@@ -40,6 +31,15 @@ pub struct Backup {
 }
 
 /// A backup that is written, under another name until it is whole.
+///
+/// | bytes | |
+/// |---|---|
+/// | 8 | `PKVBACK1` |
+/// | then | frames: length (4), CRC32C (4), content |
+///
+/// The first frame is the head as JSON: index, term, format and cluster. The others are the
+/// snapshot's chunks, in order; the last is empty, so that a file that was cut off is known as
+/// such.
 pub struct NewBackup {
     name: String,
     file: BufWriter<File>,

@@ -1,10 +1,4 @@
 //! A new cluster of what is left of one that has lost its quorum for good.
-//!
-//! It has an identity of its own, so that the lost members, should they come back, are refused and
-//! cannot make two clusters of one. A directory is copied first and never written to. All entries
-//! of its log count, also those that this replica does not know to be committed: what was
-//! acknowledged is among them if it ever came here. What came here only to be acknowledged
-//! elsewhere may be lost: the replica that has most of the log is the one to recover from.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -21,6 +15,12 @@ use super::outcome::{Failure, Outcome};
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The first replica of a new cluster, with the data of a backup or of a directory.
+///
+/// It has an identity of its own, so that the lost members, should they come back, are refused and
+/// cannot make two clusters of one. A directory is copied first and never written to. All entries
+/// of its log count, also those that this replica does not know to be committed: what was
+/// acknowledged is among them if it ever came here. What came here only to be acknowledged
+/// elsewhere may be lost: the replica that has most of the log is the one to recover from.
 pub fn recover(config: &Config, from: &str) -> Outcome<()> {
     if !Path::new(from).is_dir() {
         return making::restore(config, from);

@@ -65,7 +65,7 @@ pub(super) fn open(disk: &dyn Disk, ring_bytes: u64) -> Result<Found> {
     let Some(&newest) = states.last() else {
         return Err(Error::new(ErrorKind::NotFound, "there is no replica in this directory; make one first"));
     };
-    // What a failure has left of older files, and of a state that was not finished.
+    // A failure may have left older files, and a state that was not finished.
     remove_before(disk, newest)?;
     match disk.remove(UNFINISHED) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

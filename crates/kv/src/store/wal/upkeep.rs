@@ -38,7 +38,7 @@ impl WalStore {
         if !checkpoint.step(&self.versions.applied().present(), self.config.step_bytes)? {
             return Ok(true);
         }
-        // What the state has must be in the log before it is in force.
+        // The content of the state must be in the log before it is in force.
         self.tail.persist(self.config.extent_bytes)?;
         if let Some(checkpoint) = self.checkpoint.take() {
             checkpoint.end(&self.disk, self.applied)?;
@@ -50,7 +50,7 @@ impl WalStore {
         self.tail.persist(self.config.extent_bytes)?;
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
-        // What was applied is said again: if the end of the log before were lost, nothing else
+        // The applied index is said again: if the end of the log before were lost, nothing else
         // would show it.
         let mut first =
             vec![Item::PersistentState(Box::new(self.persistent_state.clone())), Item::Base(base), Item::Commit(index)];
