@@ -18,7 +18,8 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{CATALOG_ID, RECORD_BYTES};
-use crate::index::tree::Ground;
+use crate::index::purge::IndexPurge;
+use crate::index::replace::Ground;
 use crate::service::Services;
 use crate::table::Table;
 use hold::Hold;
@@ -227,7 +228,7 @@ impl Pool {
         for table in self.open_tables() {
             purged += table.space().purge(&reach);
             let ground = Ground { segments: table.space().segments(), visible: &visible };
-            table.index_list().purge(ground, &reach, || self.snapshots.count() == 0);
+            IndexPurge::new(table.index_list(), ground, &reach).round(|| self.snapshots.count() == 0);
         }
         purged
     }
@@ -252,7 +253,7 @@ impl Pool {
         table.space().purge_oldest(&reach, PURGED_BATCHES);
         let visible = || self.log.visible_csn();
         let ground = Ground { segments: table.space().segments(), visible: &visible };
-        table.index_list().purge_oldest(ground, &reach, PURGED_BATCHES);
+        IndexPurge::new(table.index_list(), ground, &reach).oldest(PURGED_BATCHES);
         Ok(())
     }
 }

@@ -10,8 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Record, data_file_name, push_entry};
 use crate::index::insert::{EntryWrite, Inserted, Uniqueness};
 use crate::index::leaf::LeafId;
+use crate::index::leaf_order::Sought;
 use crate::index::redo::LeafRecord;
-use crate::index::tree::{Ground, Index, Sought};
+use crate::index::replace::Ground;
+use crate::index::table_index::Index;
 use crate::table::Table;
 use perdura_log::Csn;
 

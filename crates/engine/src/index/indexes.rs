@@ -1,8 +1,8 @@
 //! The indexes of a table.
 
-use super::leaf::{LeafId, bits};
+use super::leaf::{LeafId, bits, damaged};
 use super::leaves::Leaves;
-use super::tree::{Index, damaged};
+use super::table_index::Index;
 use crate::error::{Error, Result};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
@@ -29,7 +29,7 @@ pub struct Indexes {
     /// Damaged leaves, which stay as they are until their index is dropped.
     broken: Mutex<Vec<Broken>>,
     /// How far the last round of purge went.
-    pub(super) purged: AtomicU64,
+    purged: AtomicU64,
 }
 
 impl Indexes {
@@ -88,7 +88,7 @@ impl Indexes {
     /// the number of a dropped index counts, whatever it says. Damaged leaves that may have been of
     /// the index are no leaves any more. The caller keeps purge off.
     pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
-        dropped.each_leaf(|leaf| {
+        dropped.order().each_leaf(|leaf| {
             let shadow = self.leaves.leaf(leaf).slot.lock_existing();
             self.leaves.retire(leaf, visible, shadow.map_or_else(Default::default, |mut shadow| shadow.take()));
         });
@@ -153,6 +153,11 @@ impl Indexes {
     #[inline]
     pub fn shared_leaves(&self) -> &Arc<Leaves> {
         &self.leaves
+    }
+
+    /// Notes that a round of purge went up to `limit`.
+    pub(super) fn note_purged(&self, limit: Csn) {
+        self.purged.store(limit, Ordering::Relaxed);
     }
 
     /// Whether closing the table loses nothing of its indexes.

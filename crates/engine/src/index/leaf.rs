@@ -4,6 +4,7 @@
 //! not change meanwhile: its slot is used again only when no snapshot needs it (I8), and likewise
 //! the place of the leaf.
 
+use crate::error::Error;
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks,
     key_fingerprint, leaf_check, leaf_version,
@@ -30,6 +31,13 @@ pub struct LeafBytes<'a> {
     bytes: u64,
     shape: LeafShape,
     slots: u32,
+}
+
+/// Damage in a leaf.
+#[cold]
+pub fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
+    let (file, at) = leaf.place();
+    Error::damaged_index(file, at, what)
 }
 
 /// A range of a leaf's bytes.

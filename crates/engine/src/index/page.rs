@@ -1,7 +1,6 @@
 //! The entries of one leaf as a scan sees them, in order.
 
-use super::leaf::LeafBytes;
-use super::tree::damaged;
+use super::leaf::{LeafBytes, damaged};
 use crate::error::Result;
 
 /// The entries of one leaf as a scan sees them, in order, copied.

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
 use crate::format::{GRANULES, Rid, SegmentKind};
+use crate::index::audit;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,7 +55,7 @@ impl Table {
         };
         let published = (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published());
         let rows = published.flat_map(|page| self.directory().page_rows(page)).filter(|row| is_row(*row)).count();
-        self.index_list().audit(rows as u64, is_row)
+        audit::audit(self.index_list(), rows as u64, is_row)
     }
 
     /// Checks that each reusable segment has free cells of its class and no owner.

@@ -6,11 +6,12 @@ use super::moved_rows::MovedRows;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, Word, entry_key, entry_row};
-use crate::index::estimate::beyond;
+use crate::index::estimate::{beyond, estimate};
 use crate::index::leaf_shadow::View;
 use crate::index::measure::Measured;
+use crate::index::outermost::{first_from, last_below};
 use crate::index::page::Page;
-use crate::index::tree::Index;
+use crate::index::table_index::Index;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
 use perdura_log::Csn;
@@ -149,7 +150,7 @@ impl Session {
     pub(crate) fn measure_index(&mut self, table: &Table, index: usize) -> Option<Measured> {
         // The snapshot keeps purge off the leaves.
         self.snapshots.statement(&self.pool);
-        let measured = table.index_list().index(index).map(Index::measure);
+        let measured = table.index_list().index(index).map(Measured::of);
         self.snapshots.close_statement(&self.pool);
         measured
     }
@@ -216,7 +217,7 @@ impl Session {
         self.snapshots.statement(&self.pool);
         let own = self.writes.view(table.id(), u64::MAX);
         let view = View { snapshot: Csn::MAX, own };
-        self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
+        estimate(self.index_of(table, index)?, (from, to), &view, table.row_count_estimate())
     }
 
     /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these:
@@ -238,8 +239,8 @@ impl Session {
         self.snapshots.statement(&self.pool);
         let searched = self.index_of(table, index)?;
         let found = match direction {
-            Direction::Forward => searched.first_from(key),
-            Direction::Backward => searched.last_below(&beyond(key)),
+            Direction::Forward => first_from(searched, key),
+            Direction::Backward => last_below(searched, &beyond(key)),
         };
         Ok(found.map_err(|error| error.in_index(index))?.map(|entry| entry_key(&entry).to_vec()))
     }

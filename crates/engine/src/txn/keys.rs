@@ -10,7 +10,7 @@ use crate::changes::claim::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KEY_BYTES_MAX, Rid, Word, data_file_name};
 use crate::index::insert::{Inserted, Uniqueness};
-use crate::index::tree::Sought;
+use crate::index::leaf_order::Sought;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::shadow::change::Own;
 use crate::table::Table;
