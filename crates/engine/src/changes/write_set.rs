@@ -187,12 +187,12 @@ impl WriteSet {
     /// primary key. Returns false if it was hidden already.
     pub fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
         self.hides = true;
-        self.table(table, owner).hidden.hide(row, at.step)
+        self.table(table, owner).hidden().hide(row, at.step)
     }
 
     /// Shows a row of the snapshot again that the present step has hidden.
     pub fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
-        self.table(table, owner).hidden.show(row);
+        self.table(table, owner).hidden().show(row);
     }
 
     /// Whether consistent reads may have to leave rows out ([`WriteSet::is_hidden`]).
@@ -216,7 +216,7 @@ impl WriteSet {
             return;
         }
         let Some(writes) = self.writes_of(table) else { return };
-        for row in writes.hidden.within(base..base + words.len() as u64).filter(|row| writes.hides(*row, seen)) {
+        for row in writes.hidden_within(base..base + words.len() as u64, seen) {
             words[(row - base) as usize] = Word::EMPTY;
         }
     }

@@ -122,7 +122,7 @@ impl Session {
         done: &mut DoneList<'k>,
     ) -> Result<()> {
         for change in changes {
-            self.writes.table(table, self.owner.id).delete_entry(change.index, change.old, rid.row(), at)?;
+            self.writes.table(table, self.owner.id).entries().delete(change.index, change.old, rid.row(), at)?;
             done.push(Done::Deleted(change.index, change.old));
             self.insert_key(table, (change.index, change.new), rid.row(), at, None, done)?;
         }
@@ -142,7 +142,7 @@ impl Session {
         let at = self.begin_keys(table, rid, keys.iter().copied().enumerate())?;
         let mut done = DoneList::new();
         for (index, key) in keys.iter().enumerate() {
-            if let Err(error) = self.writes.table(table, self.owner.id).delete_entry(index, key, rid.row(), at) {
+            if let Err(error) = self.writes.table(table, self.owner.id).entries().delete(index, key, rid.row(), at) {
                 self.take_back(table, rid, done, at);
                 return Err(error);
             }
@@ -203,7 +203,7 @@ impl Session {
         loop {
             let writes = self.writes.table(table, self.owner.id);
             let (entry, visible) = ((key.bytes, row, unique), || self.pool.log.visible_csn());
-            match writes.insert_entry(index, entry, at, sought.take(), &visible)? {
+            match writes.entries().insert(index, entry, at, sought.take(), &visible)? {
                 inserted @ (Inserted::Done | Inserted::DoneOver(_)) => {
                     done.push(Done::Inserted(index, key.bytes));
                     if let Inserted::DoneOver(before) = inserted
@@ -284,7 +284,7 @@ impl Session {
         for one in done.into_iter().rev() {
             match one {
                 Done::Inserted(index, key) | Done::Deleted(index, key) => {
-                    self.writes.table(table, self.owner.id).take_back_entry(index, key, rid.row(), at);
+                    self.writes.table(table, self.owner.id).entries().take_back(index, key, rid.row(), at);
                 }
                 Done::Hidden(row) => self.writes.show(table, self.owner.id, row),
             }
