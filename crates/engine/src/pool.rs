@@ -6,6 +6,7 @@
 //! snapshot sees or that the last checkpoint does not cover; (I2) for a held pool: nobody stores to
 //! it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
+pub mod held_locks;
 pub mod hold;
 pub mod locks;
 pub mod owner;
@@ -145,6 +146,20 @@ impl Pool {
         ))
     }
 
+    /// Refuses a table of another pool, whose rows this pool's snapshots and locks do not hold, and
+    /// one that was altered since it was looked up.
+    #[inline]
+    pub fn check_own(&self, table: &Table) -> Result<()> {
+        if !Arc::ptr_eq(table.chain().context(), &self.context) {
+            return Err(another_pool(table));
+        }
+        if table.is_altered() {
+            let what = format!("the indexes of table {} were altered since it was looked up", table.name());
+            return Err(Error::new(ErrorKind::DefinitionChanged, what));
+        }
+        Ok(())
+    }
+
     /// The number of a new session: from 1 on, never given twice while the pool is open.
     pub fn next_session(&self) -> u64 {
         self.next_session.fetch_add(1, Ordering::Relaxed)
@@ -256,4 +271,10 @@ impl Pool {
         IndexPurge::new(table.index_list(), ground, &reach).oldest(PURGED_BATCHES);
         Ok(())
     }
+}
+
+#[cold]
+fn another_pool(table: &Table) -> Error {
+    let what = format!("table {} belongs to another pool; use a session of its engine", table.name());
+    Error::new(ErrorKind::Configuration, what)
 }

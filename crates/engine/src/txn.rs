@@ -8,20 +8,21 @@
 //! fail; (I8): the log forgets a prepared transaction before the space it wrote to is freed; and
 //! (I3): each statement fences what it wrote, because the next may run on another thread.
 
-mod catch_up;
 pub mod check;
 mod check_index;
-mod commit;
 pub mod compact;
 pub mod direction;
+pub mod index_reader;
 pub mod index_scan;
 pub mod isolation;
 pub mod keys;
-mod lock;
+pub mod lock;
 mod moved_rows;
-pub mod read;
+mod pool_change;
 pub mod reader;
+mod redo_log;
+pub mod savepoints;
+pub mod scan;
 pub mod session;
 mod snapshots;
 mod table_lock;
-mod write;

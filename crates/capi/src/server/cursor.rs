@@ -374,7 +374,7 @@ impl PerduraCursor {
     fn lock_duplicate(&self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<bool> {
         let Some((index, rid)) = self.duplicate else { return Ok(true) };
         self.lock_row(session, rid, LockMode::Exclusive)?;
-        Ok(session.txn.find(&self.table, index, keys[index].bytes, ReadView::Newest)? == Some(rid))
+        Ok(session.txn.index(&self.table, index).find(keys[index].bytes, ReadView::Newest)? == Some(rid))
     }
 
     #[cold]

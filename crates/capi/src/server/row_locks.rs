@@ -19,11 +19,11 @@ impl PerduraCursor {
             PerduraLock::None | PerduraLock::Shared => LockMode::Shared,
             PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
         };
-        if session.txn.try_lock_table(&self.table, mode)? {
+        if session.txn.locks().try_lock_table(&self.table, mode)? {
             return Ok(true);
         }
         if !self.skip_locked {
-            session.waiting(|txn| txn.lock_table(&self.table, mode))?;
+            session.waiting(|txn| txn.locks().lock_table(&self.table, mode))?;
         }
         Ok(!self.skip_locked)
     }
@@ -117,14 +117,14 @@ impl PerduraCursor {
         mode: LockMode,
     ) -> Outcome<Option<(LockOutcome, Option<RowRef>)>> {
         if mode == LockMode::Exclusive
-            && let Some(locked) = session.txn.lock_and_read_free_row(&self.table, rid)?
+            && let Some(locked) = session.txn.locks().lock_and_read_free_row(&self.table, rid)?
         {
             return Ok(Some(locked));
         }
         let outcome = match (self.skip_locked, mode) {
-            (true, _) => session.txn.try_lock_row(&self.table, rid, mode)?,
+            (true, _) => session.txn.locks().try_lock_row(&self.table, rid, mode)?,
             // It is contended, as the attempt above has found.
-            (false, LockMode::Exclusive) => Some(session.waiting(|txn| txn.lock_row(&self.table, rid, mode))?),
+            (false, LockMode::Exclusive) => Some(session.waiting(|txn| txn.locks().lock_row(&self.table, rid, mode))?),
             (false, _) => Some(self.lock_row(session, rid, mode)?),
         };
         let Some(outcome) = outcome else { return Ok(None) };
@@ -160,7 +160,7 @@ impl PerduraCursor {
         if std::mem::take(&mut self.newly_locked)
             && let Some(rid) = self.rid
         {
-            session.txn.unlock_row(&self.table, rid);
+            session.txn.locks().unlock_row(&self.table, rid);
         }
         self.leave_row();
     }
@@ -175,12 +175,12 @@ impl PerduraCursor {
     /// Locks a row. If it must wait, the session's hooks are called around the wait.
     pub(super) fn lock_row(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
         let locked = match mode {
-            LockMode::Exclusive => session.txn.lock_free_row(&self.table, rid),
-            _ => session.txn.try_lock_row(&self.table, rid, mode),
+            LockMode::Exclusive => session.txn.locks().lock_free_row(&self.table, rid),
+            _ => session.txn.locks().try_lock_row(&self.table, rid, mode),
         };
         match locked? {
             Some(outcome) => Ok(outcome),
-            None => session.waiting(|txn| txn.lock_row(&self.table, rid, mode)).map_err(Failure::from),
+            None => session.waiting(|txn| txn.locks().lock_row(&self.table, rid, mode)).map_err(Failure::from),
         }
     }
 }
