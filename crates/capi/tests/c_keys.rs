@@ -230,8 +230,8 @@ fn replace(cursor: &Cursor, session: &Session, before: Row, after: Row) {
 }
 
 /// Hazard: a list of values is read key by key, forwards in each and from the last to the first.
-/// What a row has moved to is passed, or yet to come, by the way from key to key, and not by that
-/// of the steps.
+/// The place that a row has moved to is passed, or yet to come, by the way from key to key, and not
+/// by that of the steps.
 #[test]
 fn a_descending_list_meets_each_row_once_wherever_it_has_moved() {
     let pool = Pool::new();

@@ -8,13 +8,13 @@
 //! on; (I6): a record carries the checksums of what it names; and (I8): it settles which RIDs a
 //! bulk insert leaves free before the pages are published.
 
-pub mod behind;
 pub mod bulk;
-pub mod claim;
+pub mod deferred_flush;
 mod hidden;
 mod index_writes;
 pub mod memory;
 pub mod own_segments;
+pub mod row_request;
 mod spill;
 mod table_records;
 pub mod table_writes;

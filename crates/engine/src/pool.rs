@@ -14,7 +14,7 @@ pub mod prepared;
 pub mod snapshot_list;
 pub mod tables;
 
-use crate::changes::behind::Behind;
+use crate::changes::deferred_flush::DeferredFlush;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
@@ -57,7 +57,7 @@ pub(crate) struct Pool {
     pub context: Arc<TableContext>,
     pub log: Log,
     /// Words to be flushed before the next checkpoint.
-    pub behind: Arc<Behind>,
+    pub deferred: Arc<DeferredFlush>,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
     /// The tables, without the catalog.
@@ -93,13 +93,13 @@ impl Pool {
         lane_bytes: u64,
     ) -> Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
-        let behind = Arc::new(Behind::default());
-        let flushed = behind.clone();
+        let deferred = Arc::new(DeferredFlush::default());
+        let flushed = deferred.clone();
         log.set_flush_stored(Box::new(move || flushed.flush()));
         Pool {
             context,
             log,
-            behind,
+            deferred,
             snapshots: SnapshotList::default(),
             locks: LockTable::new(config.clock),
             tables,
@@ -215,7 +215,7 @@ impl Pool {
     /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written
     /// the pool fails stop (I11).
     pub fn checkpoint(&self) -> Result<Csn> {
-        self.behind.flush_ahead();
+        self.deferred.flush_ahead();
         match self.log.checkpoint() {
             Ok(csn) => Ok(csn),
             Err(error) => {
@@ -237,13 +237,13 @@ impl Pool {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
         let covered = if perdura_pmem::planted(54) { self.log.visible_csn() } else { self.log.checkpoint_csn() };
-        let reach = self.snapshots.reach(covered);
+        let horizon = self.snapshots.horizon(covered);
         let visible = || self.log.visible_csn();
         let mut purged = 0;
         for table in self.open_tables() {
-            purged += table.space().purge(&reach);
+            purged += table.space().purge(&horizon);
             let ground = Ground { segments: table.space().segments(), visible: &visible };
-            IndexPurge::new(table.index_list(), ground, &reach).round(|| self.snapshots.count() == 0);
+            IndexPurge::new(table.index_list(), ground, &horizon).round(|| self.snapshots.count() == 0);
         }
         purged
     }
@@ -264,11 +264,11 @@ impl Pool {
             self.checkpoint()?;
         }
         let _one = self.purging.lock();
-        let reach = self.snapshots.reach(self.log.checkpoint_csn());
-        table.space().purge_oldest(&reach, PURGED_BATCHES);
+        let horizon = self.snapshots.horizon(self.log.checkpoint_csn());
+        table.space().purge_oldest(&horizon, PURGED_BATCHES);
         let visible = || self.log.visible_csn();
         let ground = Ground { segments: table.space().segments(), visible: &visible };
-        IndexPurge::new(table.index_list(), ground, &reach).oldest(PURGED_BATCHES);
+        IndexPurge::new(table.index_list(), ground, &horizon).oldest(PURGED_BATCHES);
         Ok(())
     }
 }

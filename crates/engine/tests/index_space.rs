@@ -81,7 +81,7 @@ fn a_reload_takes_the_same_room() {
                 engine.sweep().unwrap();
             }
         }
-        // What is left is the rows' own, and a segment for each size of leaves.
+        // The rest is the rows' own, and a segment for each size of leaves.
         let used = keyed.table.data_bytes() - keyed.table.free_bytes();
         let of_rows = used_by_rows(count);
         assert!(

@@ -385,7 +385,7 @@ fn a_prepared_writer_keeps_readers_off() {
             let table = engine.table(name).unwrap();
             let mut reader = engine.session(Isolation::Serializable);
             assert!(!reader.locks().try_lock_table(&table, LockMode::Shared).unwrap(), "{name}, restart {restart}");
-            // Who has not locked the table is not kept off.
+            // A transaction that has not locked the table is not kept off.
             let mut other = engine.session(Isolation::ReadCommitted);
             other.insert(&table, b"other").unwrap();
             other.rollback().unwrap();

@@ -201,8 +201,8 @@ impl<'a> Control<'a> {
     /// Removes the files of a generation that no superblock names.
     pub(crate) fn remove_files(&self, number: u32) {
         for lane in 0..self.log.lanes {
-            // What cannot be removed is left to the growth that needs the name, or to the next
-            // recovery.
+            // A file that cannot be removed is left to the growth that needs the name, or to the
+            // next recovery.
             let _ = self.log.medium.remove(&lane_name(number, lane));
         }
     }

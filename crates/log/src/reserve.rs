@@ -66,7 +66,7 @@ impl Wait<'_> {
         if self.idle >= log.patience(txid) {
             return Err(log.held());
         }
-        // Who wakes this thread says with it that somebody gets on.
+        // A wake of this thread says that somebody gets on.
         self.idle += u32::from(!self.waiting.wait(ROUND));
         Ok(())
     }

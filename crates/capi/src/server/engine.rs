@@ -152,7 +152,7 @@ pub unsafe extern "C" fn perdura_close(engine: *mut PerduraEngine) {
         if let Some(hold) = engine.engine.present_hold() {
             engine.engine.release(hold);
         }
-        // What is not stored is left out when the counters go on: that is no loss.
+        // Values that are not stored are left out when the counters go on: that is no loss.
         let _ = engine.counters.settle(&engine.engine);
         engine.engine.close();
     });

@@ -6,7 +6,8 @@
 //! row as it is under its lock, and its caller compares the row's key with that of the entry. If
 //! they differ, the caller reads on, or uses the row where it has moved to
 //! ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the
-//! caller would claim rows: of the rows that an index leads to, a statement uses most.
+//! caller would lock rows after it has seen them: of the rows that an index leads to, a statement
+//! uses most.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, Reading};

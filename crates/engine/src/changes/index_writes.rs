@@ -3,8 +3,8 @@
 //! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where
 //! others have replaced a leaf, the writer itself knows the new ones.
 
-use super::behind::Behind;
-use super::claim::Step;
+use super::deferred_flush::DeferredFlush;
+use super::row_request::Step;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Record, data_file_name, push_entry};
@@ -61,12 +61,12 @@ impl IndexWrites {
     }
 
     /// Stores what the committed transaction has done to leaves.
-    pub fn publish(&mut self, target: &Target, csn: Csn, behind: &Behind) {
+    pub fn publish(&mut self, target: &Target, csn: Csn, deferred: &DeferredFlush) {
         let own = self.leaves.take();
         let leaves = target.table.index_list().leaves();
         let mut queued = Vec::new();
         always(target, &own, |leaf| {
-            leaves.publish(leaf, (&target.writer, csn), || behind.add_leaf(&target.table, leaf), &mut queued);
+            leaves.publish(leaf, (&target.writer, csn), || deferred.add_leaf(&target.table, leaf), &mut queued);
         });
         // Purge takes nothing of a commit before it is reported as stored.
         leaves.queue().push_all(csn, queued);

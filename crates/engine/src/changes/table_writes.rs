@@ -9,10 +9,10 @@ mod rows;
 mod undo;
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
-use super::claim::Step;
 use super::hidden::HiddenRows;
 use super::index_writes::{EntryWriter, IndexWrites};
 use super::memory::Memory;
+use super::row_request::Step;
 use super::spill;
 use super::target::Target;
 use super::touched::Touched;

@@ -5,9 +5,9 @@
 //! numbered by *steps*. Whoever takes a position ends the present step: a scan sees the steps
 //! before it, a rollback undoes those after.
 
-use super::behind::Behind;
 use super::bulk::BulkMark;
-use super::claim::Step;
+use super::deferred_flush::DeferredFlush;
+use super::row_request::Step;
 use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Record, Rid, Word};
@@ -228,7 +228,7 @@ impl WriteSet {
                 writes.note_rows(self.step);
             }
         }
-        // What is missing is the beginning of a bulk insert.
+        // A missing mark is the beginning of a bulk insert.
         let mut bulk = SmallVec::new();
         if self.tables.iter().any(TableWrites::has_bulk) {
             bulk.extend(self.tables.iter().map(TableWrites::mark));
@@ -301,10 +301,10 @@ impl WriteSet {
         }
     }
 
-    /// Stores directory words and page states of the committed transaction; `behind` has the words
-    /// flushed before a checkpoint goes past them.
-    pub fn publish(&mut self, csn: Csn, behind: &Behind) {
-        self.tables.iter_mut().for_each(|writes| writes.publish(csn, behind));
+    /// Stores directory words and page states of the committed transaction; `deferred` has the
+    /// words flushed before a checkpoint goes past them.
+    pub fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
+        self.tables.iter_mut().for_each(|writes| writes.publish(csn, deferred));
     }
 
     /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands

@@ -89,7 +89,7 @@ impl IndexBuild {
     /// sorts about `memory` bytes at a time.
     pub fn new(index: Arc<Index>, unique: bool, memory: usize) -> IndexBuild {
         let (entries, runs, leaves) = (Entries::default(), Vec::new(), Vec::new());
-        // What grows may have twice the room that it needs.
+        // A list that grows may have twice the room that it needs.
         IndexBuild { index, unique, memory: (memory / 2).clamp(1, MEMORY_MAX), entries, runs, leaves, in_use: false }
     }
 

@@ -191,7 +191,7 @@ impl Leaves {
         for slot in bits(slots) {
             let entry = bytes.entry(slot);
             let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
-            // Who looks for the entry goes by its fingerprint.
+            // A search for the entry goes by its fingerprint.
             if bytes.find(1 << slot, entry) != Some(slot) {
                 return Err(damaged(&bytes, "an entry of an index' leaf does not have its fingerprint"));
             }
@@ -219,7 +219,7 @@ impl Leaves {
         // A later commit may have deleted the entry, and stored that before.
         // Planted: it comes back.
         let gone = deleted | if perdura_pmem::planted(230) { 0 } else { shadow.deleted_and_stored() };
-        // Redo stores it again until it is flushed behind.
+        // Redo stores it again until the deferred flush.
         let _unflushed = trace::span(trace::TRANSIENT);
         let before = bytes.loaded_valid();
         let valid = (before | inserted) & !gone;

@@ -62,14 +62,14 @@ impl Lines {
         self.0.iter_mut().zip(other.0).for_each(|(lines, others)| *lines |= others);
     }
 
-    /// Stretches of adjacent lines: the first of each, and their number.
+    /// Runs of adjacent lines: the first of each, and their number.
     fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().zip((0..).step_by(64)).flat_map(|(lines, base)| {
             let mut rest = *lines;
             std::iter::from_fn(move || {
                 let first = (rest != 0).then(|| rest.trailing_zeros())?;
                 let count = (!(rest >> first)).trailing_zeros();
-                // Adding the lowest bit carries through the stretch.
+                // Adding the lowest bit carries through the run.
                 rest &= rest.wrapping_add(1 << first);
                 Some((base + u64::from(first), u64::from(count)))
             })
@@ -284,7 +284,7 @@ impl<'a> LeafBytes<'a> {
     pub fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
         let mut fingerprints = [0u8; 64];
         let at = self.shape.fingerprints_at();
-        // What lies behind the last one does no harm: no slot is of it.
+        // Bytes behind the last one do no harm: no slot is of them.
         match at + 64 <= self.bytes {
             true => self.region.read(self.at + at, &mut fingerprints),
             false => self.region.read(self.at + at, &mut fingerprints[..self.slots as usize]),

@@ -130,7 +130,7 @@ impl<'o> Opening<'o> {
         for &leaf in leaves {
             self.read_leaf(leaf, &mut segment);
         }
-        // What an earlier process stored there may not be durable yet.
+        // Stores of an earlier process there may not be durable yet.
         let used = leaves.iter().map(|leaf| self.leaves().leaf(*leaf).offset()).filter(|at| region.load(*at) != 0);
         region.reclaim_all(used.map(|at| (at, LEAF_HEADER)));
         segment

@@ -120,7 +120,7 @@ impl<'i> Packer<'i> {
     fn pack_run(&self, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
-            // What older snapshots see goes along, but is moved for nothing but to have less
+            // Entries that older snapshots see go along, but are moved for nothing but to have less
             // leaves.
             let is_ready = |old: &LockedLeaf<'_>| old.shadow.is_settled() || run.len() > 1 && old.shadow.is_stored();
             if !olds.iter().all(is_ready) {
@@ -187,7 +187,8 @@ impl<'i> Packer<'i> {
         // Both ends of a leaf may be moved to part two keys, as far as there are slots.
         let range = (self.form.slots_least() - self.form.slots_filled()) as usize / 2;
         let cuts: Vec<usize> = (1..parts).map(|part| cut_near(entries, entries.len() * part / parts, range)).collect();
-        // What a crash left beyond the end of a leaf looked like entries when the run was chosen.
+        // Bytes that a crash left beyond the end of a leaf looked like entries when the run was
+        // chosen.
         let parts_all =
             cuts.iter().all(|at| (1..entries.len()).contains(at)) && cuts.is_sorted_by(|one, next| one < next);
         if !parts_all {

@@ -20,7 +20,7 @@ impl Page {
         self.bytes.clear();
         self.entries.clear();
         for (entry, _) in sorted {
-            // What a leaf was left with beyond its end is that of the next.
+            // Entries that a leaf was left with beyond its end are those of the next.
             if high.is_some_and(|high| entry >= high) {
                 break;
             }

@@ -14,7 +14,7 @@ use super::pack::{Packed, Packer};
 use super::queue::BATCH;
 use super::replace::Ground;
 use super::table_index::Index;
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::shadow::slot::Locked;
 use perdura_pmem::sync::yield_now;
 
@@ -27,13 +27,13 @@ const PACKED_AT_ONCE: usize = 8;
 pub struct IndexPurge<'p> {
     indexes: &'p Indexes,
     ground: Ground<'p>,
-    reach: &'p Reach,
+    horizon: &'p PurgeHorizon,
 }
 
 impl<'p> IndexPurge<'p> {
-    /// Purge of `indexes` up to the limit of `reach`.
-    pub fn new(indexes: &'p Indexes, ground: Ground<'p>, reach: &'p Reach) -> IndexPurge<'p> {
-        IndexPurge { indexes, ground, reach }
+    /// Purge of `indexes` up to the limit of `horizon`.
+    pub fn new(indexes: &'p Indexes, ground: Ground<'p>, horizon: &'p PurgeHorizon) -> IndexPurge<'p> {
+        IndexPurge { indexes, ground, horizon }
     }
 
     fn leaves(&self) -> &'p Leaves {
@@ -57,16 +57,16 @@ impl<'p> IndexPurge<'p> {
             leaves.iter().for_each(|leaf| self.look_at(*leaf));
             yield_now();
         }
-        self.indexes.note_purged(self.reach.limit());
+        self.indexes.note_purged(self.horizon.limit());
         for some in queue.take_sparse().chunks(PACKED_AT_ONCE) {
             some.iter().for_each(|leaf| self.pack(*leaf));
             // That takes places before it leaves others.
-            self.leaves().end_quarantine(self.ground.segments, self.reach.limit(), &is_idle);
+            self.leaves().end_quarantine(self.ground.segments, self.horizon.limit(), &is_idle);
         }
         for leaf in self.leaves().to_move(MOVED_AT_ONCE) {
             self.move_ahead(leaf);
         }
-        self.leaves().end_quarantine(self.ground.segments, self.reach.limit(), is_idle);
+        self.leaves().end_quarantine(self.ground.segments, self.horizon.limit(), is_idle);
     }
 
     /// Forgets what commits up to the limit have done to the leaves that have waited longest, at
@@ -77,13 +77,13 @@ impl<'p> IndexPurge<'p> {
                 break;
             }
         }
-        self.leaves().end_quarantine(self.ground.segments, self.reach.limit(), || false);
+        self.leaves().end_quarantine(self.ground.segments, self.horizon.limit(), || false);
     }
 
     /// Forgets what commits up to the limit have done to a batch of leaves. Returns false if none
     /// waits.
     fn batch(&self) -> bool {
-        let leaves = self.leaves().queue().take(self.reach.limit());
+        let leaves = self.leaves().queue().take(self.horizon.limit());
         if leaves.is_empty() {
             return false;
         }
@@ -97,7 +97,7 @@ impl<'p> IndexPurge<'p> {
 
     fn leaf(&self, leaf: LeafId) {
         let Some(mut shadow) = self.leaves().leaf(leaf).slot.lock_existing() else { return };
-        shadow.forget(self.reach);
+        shadow.forget(self.horizon);
         match shadow.oldest_stored() {
             Some(csn) => self.leaves().queue().push(csn, leaf),
             None => shadow.queued = false,
@@ -109,7 +109,7 @@ impl<'p> IndexPurge<'p> {
     /// Merges stored changes of a leaf beside older snapshots.
     fn look_at(&self, leaf: LeafId) {
         let Some(mut shadow) = self.leaves().leaf(leaf).slot.lock_existing() else { return };
-        shadow.forget(self.reach);
+        shadow.forget(self.horizon);
         shadow.asked = false;
         self.thin_out(leaf, shadow, false);
     }
@@ -122,7 +122,7 @@ impl<'p> IndexPurge<'p> {
             return;
         }
         let newest = shadow.newest_stored();
-        if !shadow.is_stored() || newest > self.reach.covered() {
+        if !shadow.is_stored() || newest > self.horizon.covered() {
             shadow.asked = true;
             return self.leaves().queue().push_asked(leaf);
         }

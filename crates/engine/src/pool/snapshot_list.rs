@@ -7,7 +7,7 @@
 //! again. So once purge has looked, no snapshot comes below what it announced, not even between two
 //! others.
 
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -87,10 +87,10 @@ impl SnapshotList {
         self.slots[slot.0].csn.store(NONE, Ordering::Release);
     }
 
-    /// How far purge may go in this round, if `covered`, at most visible_csn, is the last
+    /// The purge horizon of this round, if `covered`, at most visible_csn, is the last
     /// checkpoint. One thread at a time may call this. Its limit never falls: a slot below it
     /// belongs to a snapshot that is about to be taken again.
-    pub fn reach(&self, covered: u64) -> Reach {
+    pub fn horizon(&self, covered: u64) -> PurgeHorizon {
         self.announced.fetch_max(covered, Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
         let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(56);
@@ -98,7 +98,7 @@ impl SnapshotList {
         let purged = self.purged.load(Ordering::Relaxed);
         let limit = snapshots.iter().min().map_or(covered, |oldest| *oldest).max(purged);
         self.purged.store(limit, Ordering::Relaxed);
-        Reach::new(limit, covered, snapshots)
+        PurgeHorizon::new(limit, covered, snapshots)
     }
 
     fn live(&self) -> impl Iterator<Item = u64> + '_ {

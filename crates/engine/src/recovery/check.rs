@@ -185,7 +185,7 @@ impl Redone<'_> {
 fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
     let mut redone = Redone { table: catalog, words: BTreeMap::new() };
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
-        // What is wrong with it is reported with the table.
+        // Its faults are reported with the table.
         let _ = redone.take(record);
     }
     catalog::entries(catalog, &redone.words)

@@ -76,13 +76,13 @@ impl Table {
 
     /// Checks that no transaction has left anything in a shadow.
     fn audit_shadows(&self) -> Result<()> {
-        let (mut changes, mut past) = (0, 0);
+        let (mut changes, mut undo) = (0, 0);
         self.shadows().each(|shadow| {
             changes += shadow.active().count();
-            past += shadow.history().count();
+            undo += shadow.history().count();
         });
-        if changes > 0 || past > 0 && self.space.retired().is_empty() {
-            return Err(self.unaccounted(format_args!("{changes} changes without a transaction, {past} past ones")));
+        if changes > 0 || undo > 0 && self.space.retired().is_empty() {
+            return Err(self.unaccounted(format_args!("{changes} changes without a transaction, {undo} undo records")));
         }
         Ok(())
     }
@@ -111,9 +111,9 @@ impl Table {
     fn replaced_live(&self) -> usize {
         let mut live = 0;
         self.shadows().each(|shadow| {
-            for past in shadow.history() {
-                live += past.before.iter().filter(|(_, word)| !word.is_empty()).count();
-                live += usize::from(past.before.spilled().is_some());
+            for undo in shadow.history() {
+                live += undo.before.iter().filter(|(_, word)| !word.is_empty()).count();
+                live += usize::from(undo.before.spilled().is_some());
             }
         });
         live

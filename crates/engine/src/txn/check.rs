@@ -2,7 +2,7 @@
 //!
 //! It verifies the segments' descriptors, the words of the row directory, and each committed row
 //! with its checksum. Each page is checked under a snapshot of its own: that holds the versions
-//! (I8), and purge goes on behind it. A row that is committed when its page's turn comes is
+//! (I8), and purge goes on behind it. A row that is committed when its page is looked at is
 //! checked; a deleted one is not. Indexes are checked against the rows of one snapshot
 //! (`check_index.rs`), and their keys with those that the client makes of the rows. The check
 //! stores nothing and locks no row.
@@ -44,7 +44,7 @@ pub trait CheckClient {
         None
     }
 
-    /// Is told of a fault: where it is, and the remedy.
+    /// Takes a fault: where it is, and the remedy.
     fn found(&mut self, fault: Error);
 }
 
@@ -53,7 +53,7 @@ pub trait CheckClient {
 pub struct CheckSummary {
     /// Rows checked, sound or not.
     pub rows: u64,
-    /// Faults that the client was told of.
+    /// Faults that were reported to the client.
     pub faults: u64,
     /// The check did not come to its end: the client said so, or there were a hundred faults.
     pub is_partial: bool,

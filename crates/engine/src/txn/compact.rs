@@ -2,10 +2,10 @@
 //! every use.
 //!
 //! A move is a transaction of its own, through the ordinary commit: logged, durable, its words
-//! stored behind, the old place freed by purge (I8). It writes a row only if nobody holds it, and
-//! only if the row is still where it was found; it never waits for a row, and others wait for it no
-//! longer than a small commit takes. Nobody finds a row changed by a move, and no figure of the
-//! table but those of its space.
+//! stored and flushed later, the old place freed by purge (I8). It writes a row only if nobody
+//! holds it, and only if the row is still where it was found; it never waits for a row, and others
+//! wait for it no longer than a small commit takes. Nobody finds a row changed by a move, and no
+//! figure of the table but those of its space.
 //!
 //! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and
 //! [`BYTES_AT_ONCE`]. The background thread has a round after each of its own in which nobody has

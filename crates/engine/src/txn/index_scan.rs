@@ -58,7 +58,7 @@ struct Ahead {
 
 impl Ahead {
     /// Begins with another page, at `next`.
-    fn turn_to(&mut self, next: usize) {
+    fn start_page(&mut self, next: usize) {
         *self = Self { next, read: self.read, words: 0, rows: 0 };
     }
 
@@ -291,7 +291,7 @@ impl IndexScan {
             };
             self.load(session, &high, true)?;
             self.put_at(self.page.place_of(&high));
-            self.ahead.turn_to(self.before_next);
+            self.ahead.start_page(self.before_next);
         }
     }
 
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(words, (3..50).collect::<Vec<_>>());
         assert!(rows.is_sorted() && rows.iter().all(|row| words.contains(row)), "{rows:?}");
         assert_eq!(*rows.last().expect("rows"), 49);
-        ahead.turn_to(0);
+        ahead.start_page(0);
         let [words, _] = asked(&mut ahead, 0, 50, 50);
         assert_eq!(words, (1..50).collect::<Vec<_>>(), "the next page");
         assert_eq!(asked(&mut ahead, 7, 8, 50), [vec![], vec![]], "elsewhere it begins anew");

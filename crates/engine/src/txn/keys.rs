@@ -2,7 +2,7 @@
 
 use super::lock::Locker;
 use super::snapshots::Snapshots;
-use crate::changes::claim::Step;
+use crate::changes::row_request::Step;
 use crate::changes::write_set::WriteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KEY_BYTES_MAX, Rid, Word, data_file_name};

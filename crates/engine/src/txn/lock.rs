@@ -1,7 +1,7 @@
 //! Row locks of a session.
 
 use super::snapshots::Snapshots;
-use crate::changes::claim::{Claim, Contention};
+use crate::changes::row_request::{Contention, InPlaceLock};
 use crate::changes::table_writes::TableWrites;
 use crate::changes::write_set::WriteSet;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ use std::time::Duration;
 type Newest = Option<(Word, Csn)>;
 
 /// How a request for a row lock ends that waits for nobody.
-enum Claimed<'t> {
+enum RowLock<'t> {
     /// The transaction holds the row.
     Granted(LockOutcome, Newest),
     /// The lock table decides.
@@ -63,16 +63,16 @@ impl Locker<'_> {
     /// # Errors
     /// Configuration if the table belongs to another pool.
     pub fn lock_free_row(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<LockOutcome>> {
-        Ok(self.claim_free(table, rid)?.map(|(outcome, _)| outcome))
+        Ok(self.try_lock_in_place(table, rid)?.map(|(outcome, _)| outcome))
     }
 
-    /// As [`Locker::lock_free_row`]; also what [`Claimed::Granted`] says of the row.
-    fn claim_free(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Newest)>> {
+    /// As [`Locker::lock_free_row`]; also what [`RowLock::Granted`] says of the row.
+    fn try_lock_in_place(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Newest)>> {
         self.pool.check_own(table)?;
         self.owner.begin(self.pool.locks.clock());
-        match self.claim(table, rid, LockMode::Exclusive) {
-            Claimed::Granted(outcome, newest) => Ok(Some((outcome, newest))),
-            Claimed::Contended(_) | Claimed::Barred => Ok(None),
+        match self.lock_in_place(table, rid, LockMode::Exclusive) {
+            RowLock::Granted(outcome, newest) => Ok(Some((outcome, newest))),
+            RowLock::Contended(_) | RowLock::Barred => Ok(None),
         }
     }
 
@@ -86,7 +86,7 @@ impl Locker<'_> {
         table: &Arc<Table>,
         rid: Rid,
     ) -> Result<Option<(LockOutcome, Option<RowRef>)>> {
-        let Some((outcome, newest)) = self.claim_free(table, rid)? else { return Ok(None) };
+        let Some((outcome, newest)) = self.try_lock_in_place(table, rid)? else { return Ok(None) };
         let Some((word, csn)) = newest else {
             return Ok(Some((outcome, self.read_newest(table, rid)?)));
         };
@@ -131,10 +131,10 @@ impl Locker<'_> {
         let key = LockKey::row(table.id(), rid);
         self.owner.begin(self.pool.locks.clock());
         loop {
-            match self.claim(table, rid, mode) {
-                Claimed::Granted(outcome, _) => return Ok(outcome),
-                Claimed::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
-                Claimed::Barred => self.lock_to_write(table, timeout)?,
+            match self.lock_in_place(table, rid, mode) {
+                RowLock::Granted(outcome, _) => return Ok(outcome),
+                RowLock::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
+                RowLock::Barred => self.lock_to_write(table, timeout)?,
             }
         }
     }
@@ -178,25 +178,25 @@ impl Locker<'_> {
 
     /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns
     /// what the lock table needs to know.
-    fn claim<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> Claimed<'t> {
+    fn lock_in_place<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> RowLock<'t> {
         if table.directory().place(rid.row()).is_none() {
-            return Claimed::Contended(Contention { page: None, holder: None });
+            return RowLock::Contended(Contention { page: None, holder: None });
         }
         let (pool, key) = (self.pool, LockKey::row(table.id(), rid));
         let writes = self.writes_to(table);
         if writes.is_in_bulk(rid) {
-            return Claimed::Granted(LockOutcome::Held, None);
+            return RowLock::Granted(LockOutcome::Held, None);
         }
-        match writes.claim(table, rid, mode == LockMode::Exclusive, || !pool.locks.may_have(key)) {
-            Claim::Taken(newest) => {
+        match writes.lock(table, rid, mode == LockMode::Exclusive, || !pool.locks.may_have(key)) {
+            InPlaceLock::Taken(newest) => {
                 if newest.is_some() {
                     self.held.add_in_place();
                 }
                 self.note_count();
-                Claimed::Granted(if newest.is_some() { LockOutcome::New } else { LockOutcome::Held }, newest)
+                RowLock::Granted(if newest.is_some() { LockOutcome::New } else { LockOutcome::Held }, newest)
             }
-            Claim::Contended(contention) => Claimed::Contended(contention),
-            Claim::Barred => Claimed::Barred,
+            InPlaceLock::Contended(contention) => RowLock::Contended(contention),
+            InPlaceLock::Barred => RowLock::Barred,
         }
     }
 
@@ -229,7 +229,7 @@ impl Locker<'_> {
             Some(Own::Deleted) => return Ok(None),
             None => {}
         }
-        let (word, csn) = table.newest_met(rid.row());
+        let (word, csn) = table.newest_with_bound(rid.row());
         let row = table.row(rid, word)?;
         if row.is_some() {
             self.snapshots.note_read(csn);

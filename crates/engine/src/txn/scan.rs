@@ -114,7 +114,7 @@ impl Scan {
                 return Ok(true);
             }
         }
-        // What comes behind the last row later is met by a scan that goes on from there.
+        // Rows that come later behind the last one are met by a scan that goes on from there.
         self.words.clear();
         (self.base, self.next) = (0, 0);
         Ok(false)

@@ -4,14 +4,14 @@
 //! Writers of all levels count as holders of an intention to write, which shuts readers out and
 //! other writers in. As long as there are no readers, nobody writes that down: a writer is known by
 //! its changes in the pages. A reader comes in four steps. It announces itself, which bars
-//! transactions that are not known as writers yet; it locks each page in turn and enters the
+//! transactions that are not known as writers yet; it locks one page after the other and enters the
 //! writers that it finds into the lock table; it locks the table there, like a row; and once it
 //! holds the table it waits until every commit that has a CSN is visible, and reads from a snapshot
 //! taken then. docs/ARCHITECTURE.md says why that is enough.
 
 use super::isolation::Isolation;
 use super::lock::Locker;
-use crate::changes::claim::Contention;
+use crate::changes::row_request::Contention;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::held_locks::HeldLocks;
 use crate::pool::locks::LockMode;
@@ -79,7 +79,7 @@ impl Locker<'_> {
         if mode == LockMode::Exclusive {
             self.writes_to(table).set_admitted();
         }
-        // What writers before have committed may not be visible yet.
+        // Commits of writers before may not be visible yet.
         // Planted: a reader does not wait for them.
         if !perdura_pmem::planted(250) && !self.pool.log.wait_visible(self.pool.log.last_csn()) {
             self.pool.check_writable()?;

@@ -1,8 +1,8 @@
 //! The end of a transaction in a table: its writes are settled, logged, published and retired.
 
 use super::TableWrites;
-use crate::changes::behind::Behind;
 use crate::changes::bulk::BulkInsert;
+use crate::changes::deferred_flush::DeferredFlush;
 use crate::changes::table_records::TableRecords;
 use crate::error::Result;
 use crate::format::{Record, Rid};
@@ -63,11 +63,11 @@ impl TableWrites {
         }
     }
 
-    /// Stores the words of the committed transaction, page by page, notes in `behind` what is to be
-    /// flushed, and gathers what [`TableWrites::retire`] hands over.
-    pub fn publish(&mut self, csn: Csn, behind: &Behind) {
+    /// Stores the words of the committed transaction, page by page, notes in `deferred` what is to
+    /// be flushed, and gathers what [`TableWrites::retire`] hands over.
+    pub fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
         if !self.keys.is_empty() {
-            self.keys.publish(&self.target, csn, behind);
+            self.keys.publish(&self.target, csn, deferred);
         }
         let retired = &mut self.retired;
         retired.csn = csn;
@@ -77,7 +77,7 @@ impl TableWrites {
             let mut shadow = self.target.table.shadows().slot(page).lock();
             let tally = shadow.publish(&self.target.writer, page, self.target.table.directory());
             if tally.is_unflushed {
-                behind.add(&self.target.table, page);
+                deferred.add(&self.target.table, page);
             }
             drop(shadow);
             retired.rows += tally.changed;

@@ -1,7 +1,7 @@
 //! Rows of a table that a transaction locks and writes singly.
 
 use super::TableWrites;
-use crate::changes::claim::{Claim, Contention, RowWrite, Step, Written};
+use crate::changes::row_request::{Contention, InPlaceLock, RowWrite, Step, Written};
 use crate::error::{Error, Result};
 use crate::files::chain;
 use crate::format::{Rid, VERSION_HEADER, Word};
@@ -10,7 +10,7 @@ use crate::shadow::row_set::RowSet;
 use crate::shadow::slots::Slot;
 use crate::shadow::words::Spilled;
 use crate::table::Table;
-use crate::table::visibility::{newest_met_in, newest_up_to};
+use crate::table::visibility::{newest_up_to, newest_with_bound_in};
 
 impl TableWrites {
     /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was
@@ -41,28 +41,28 @@ impl TableWrites {
 
     /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else
     /// holds the row.
-    pub fn claim<'t>(
+    pub fn lock<'t>(
         &mut self,
         table: &'t Table,
         rid: Rid,
         exclusive: bool,
         in_place: impl FnOnce() -> bool,
-    ) -> Claim<'t> {
+    ) -> InPlaceLock<'t> {
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
         if exclusive && !self.touched.admit(table.shadows(), &mut shadow, page, &self.target.writer) {
-            return Claim::Barred;
+            return InPlaceLock::Barred;
         }
         let held = shadow.change(&self.target.writer).is_some_and(|change| change.holds(position));
         if !held {
             let holder = shadow.holder(&self.target.writer, position).cloned();
             if holder.is_some() || !exclusive || !in_place() {
-                return Claim::Contended(Contention { page: Some(shadow), holder });
+                return InPlaceLock::Contended(Contention { page: Some(shadow), holder });
             }
             self.touched.change(&mut shadow, page, &self.target.writer).lock(position);
         }
-        Claim::Taken((!held).then(|| newest_met_in(&mut shadow, table, rid.row())))
+        InPlaceLock::Taken((!held).then(|| newest_with_bound_in(&mut shadow, table, rid.row())))
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.
@@ -101,7 +101,7 @@ impl TableWrites {
         let known = shadow.change(&self.target.writer);
         let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
         let held = holds || known.is_some_and(|change| change.holds(position));
-        let mut met = 0;
+        let mut replaced = 0;
         match own {
             // Planted: a RID that was reused is taken for the row it named before.
             Some(Own::Row(own)) if own.incarnation() == rid.incarnation() || perdura_pmem::planted(81) => {}
@@ -129,7 +129,7 @@ impl TableWrites {
                 if !perdura_pmem::planted(61) {
                     self.swept.ensure(table.space().segments(), newest)?;
                 }
-                met = csn;
+                replaced = csn;
             }
         }
         let words = word.is_some() || own.is_some();
@@ -151,7 +151,7 @@ impl TableWrites {
         if !settled.is_empty() {
             self.target.table.space().free_all(settled);
         }
-        Ok(Written::Done { locked: !held, met })
+        Ok(Written::Done { locked: !held, replaced })
     }
 
     /// Enters a write of a row that nobody else can write; without a word, its deletion. Returns
@@ -186,7 +186,7 @@ impl TableWrites {
     /// Returns the version's size in bytes; `None` if the row stays.
     pub fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Option<u64> {
         let table = self.target.table.clone();
-        let is_held = matches!(self.claim(&table, rid, true, in_place), Claim::Contended(_));
+        let is_held = matches!(self.lock(&table, rid, true, in_place), InPlaceLock::Contended(_));
         // Planted: a row is moved while another transaction holds it.
         if is_held && !perdura_pmem::planted(93) {
             return None;
@@ -197,7 +197,7 @@ impl TableWrites {
         // SAFETY: the row is locked, so nobody replaces its newest version, and purge frees none
         // that is not replaced.
         let found = found.map(|(region, at, header)| (header, unsafe { chain::row(region, at, &header) }));
-        // What is damaged stays damaged.
+        // A damaged version stays damaged.
         let sound = found.filter(|(header, row)| header.checksum(row) == header.crc);
         let moved = sound.and_then(|(header, row)| {
             let word = self.versions.segments().rewrite(&table, &header, row, from)?;

@@ -3,8 +3,8 @@
 //! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and
 //! waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
 //! moves stored_csn, and acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes
-//! past them (`changes/behind.rs`). In two-phase commit [`Session::prepare`] makes the redo records
-//! durable, and [`Session::commit_ordered`] writes only the commit record.
+//! past them (`changes/deferred_flush.rs`). In two-phase commit [`Session::prepare`] makes the redo
+//! records durable, and [`Session::commit_ordered`] writes only the commit record.
 
 use super::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -144,8 +144,7 @@ impl Session {
     /// Fences the versions, then gathers the redo records.
     fn gather_records(&mut self) -> Result<()> {
         self.writes.settle();
-        // What a log holds is bounded, however long a transaction is: spilled words are logged by
-        // reference.
+        // A log is bounded, however long a transaction is: spilled words are logged by reference.
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }
@@ -170,11 +169,11 @@ impl Session {
             self.show(csn);
         }
         self.release_locks();
-        self.writes.publish(csn, &self.pool.behind);
+        self.writes.publish(csn, &self.pool.deferred);
         self.pool.log.stored(csn);
         self.writes.retire(self.pool.now().as_secs());
         let log = self.redo.take();
-        // Nobody is told that rows were moved.
+        // A move is no commit of a client, and is acknowledged to nobody.
         if !moves {
             self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
             // Planted: a commit is acknowledged before it is visible.

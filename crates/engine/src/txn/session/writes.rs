@@ -5,7 +5,7 @@
 //! decided before its locks go.
 
 use super::{Session, State};
-use crate::changes::claim::{RowWrite, Step, Written};
+use crate::changes::row_request::{RowWrite, Step, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid, Word};
 use crate::pool::locks::LockMode;
@@ -165,12 +165,12 @@ impl Session {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
             let locks = &self.pool.locks;
             let refused = match writes.write(table, RowWrite { rid, word, at, limit, holds }, || !locks.may_have(key)) {
-                Ok(Written::Done { locked, met }) => {
+                Ok(Written::Done { locked, replaced }) => {
                     if locked {
                         self.held.add_in_place();
                     }
                     self.owner.count_locks(self.held.count());
-                    self.snapshots.note_read(met);
+                    self.snapshots.note_read(replaced);
                     self.count_write();
                     return Ok(());
                 }
