@@ -6,6 +6,13 @@
 //! leaf's content is fenced before its state says that it is in use; (I4): the valid word has
 //! entries of durable commits only; and (I8): a slot is used again, and a place, when neither
 //! snapshot nor redo needs what is there.
+//!
+//! A table has `indexes` over one set of `leaves` (`leaf_list`, `places`, `queue`); a leaf is its
+//! bytes (`leaf`) and its shadow (`leaf_shadow`, `stored_changes`). A `table_index` is composed of
+//! the form of its leaves (`leaf_form`) and their order (`leaf_order`, `populated`). It is read by
+//! `find`, `outermost`, `estimate` and `measure`, page by `page`, and changed by `insert` and
+//! `redo`. Leaves are replaced by `replace`, packed by `pack`, and written in order by `bulk` for
+//! `build`. `open`, `purge` and `audit` go through all of a table's indexes.
 
 pub mod audit;
 pub mod build;
