@@ -2,7 +2,7 @@
 
 use super::leaf::{bits, damaged};
 use super::leaf_order::{LockedLeaf, Sought};
-use super::leaf_shadow::{Standing, View};
+use super::leaf_shadow::{EntryState, View};
 use super::replace::{Ground, Spares};
 use super::table_index::Index;
 use super::touched::TouchedLeaves;
@@ -76,22 +76,22 @@ impl Uniqueness {
 }
 
 /// Search for the holder of a key.
-struct Held<'w> {
+struct HolderSearch<'w> {
     writer: &'w Arc<Writer>,
     snapshot: Option<Csn>,
     /// The row that has the key at the snapshot.
     before: Option<u64>,
 }
 
-impl Held<'_> {
+impl HolderSearch<'_> {
     /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the
     /// snapshot.
     fn in_leaf(&mut self, leaf: &LockedLeaf<'_>, end: Option<&[u8]>, key: &[u8]) -> Result<Option<Inserted>> {
         let valid = leaf.valid()?;
         let before = self.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View { snapshot, own: None }));
         for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
-            let standing = leaf.shadow.standing(valid, slot, self.writer);
-            if standing == Standing::Gone && before >> slot & 1 == 0 {
+            let state = leaf.shadow.entry_state(valid, slot, self.writer);
+            if state == EntryState::Gone && before >> slot & 1 == 0 {
                 continue;
             }
             let entry =
@@ -100,12 +100,12 @@ impl Held<'_> {
                 continue;
             }
             let row = entry_row(entry);
-            if standing == Standing::Gone {
+            if state == EntryState::Gone {
                 self.before = Some(row);
                 continue;
             }
-            return Ok(Some(match standing {
-                Standing::Undecided => Inserted::Undecided(row),
+            return Ok(Some(match state {
+                EntryState::Undecided => Inserted::Undecided(row),
                 _ => Inserted::Taken(row),
             }));
         }
@@ -159,17 +159,17 @@ impl Index {
         let key = entry_key(write.entry);
         let mut locked = smallvec::SmallVec::<[LockedLeaf<'i>; 1]>::new();
         locked.push(first);
-        let mut held = Held { writer: write.writer, snapshot: unique.snapshot(), before: None };
+        let mut search = HolderSearch { writer: write.writer, snapshot: unique.snapshot(), before: None };
         if unique != Uniqueness::Repeats {
             let mut end = locked[0].end.near();
-            if let Some(met) = held.in_leaf(&locked[0], end, key)? {
+            if let Some(met) = search.in_leaf(&locked[0], end, key)? {
                 return Ok(Some(met));
             }
             // Entries of the key may go on in the next leaves.
             while let Some(high) = end.filter(|high| high.starts_with(key)) {
                 let next = self.order().lock(high).expect("an index with a leaf");
                 end = next.end.high();
-                if let Some(met) = held.in_leaf(&next, end, key)? {
+                if let Some(met) = search.in_leaf(&next, end, key)? {
                     return Ok(Some(met));
                 }
                 locked.push(next);
@@ -217,7 +217,7 @@ impl Index {
         drop(locked);
         touched.note(leaf, write.step, first);
         touched.note_written(self.leaves(), leaf, ranges);
-        Ok(Some(held.before.map_or(Inserted::Done, Inserted::DoneOver)))
+        Ok(Some(search.before.map_or(Inserted::Done, Inserted::DoneOver)))
     }
 
     /// Deletes an entry. Returns false if there is none.

@@ -56,9 +56,9 @@ impl View<'_> {
     }
 }
 
-/// Standing of a slot's entry for a transaction that wants its key.
+/// State of a slot's entry for a transaction that wants its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum EntryState {
     /// It counts.
     There,
     /// It does not, or will not once this transaction commits.
@@ -115,8 +115,8 @@ impl LeafShadow {
         ((valid | all_deleted) & !all_inserted | inserted) & !deleted
     }
 
-    /// Standing of the entry in slot `slot` for `writer`.
-    pub fn standing(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> Standing {
+    /// State of the entry in slot `slot` for `writer`.
+    pub fn entry_state(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> EntryState {
         let bit = 1 << slot;
         let view = View { snapshot: Csn::MAX, own: Some(OwnView { writer, seen: u64::MAX }) };
         let is_open = |change: &LeafChange| {
@@ -128,13 +128,13 @@ impl LeafShadow {
             // Planted: a key that another transaction is deleting is free; one that another is
             // inserting.
             if perdura_pmem::planted(219) && open.deleted & bit != 0 {
-                return Standing::Gone;
+                return EntryState::Gone;
             }
             if !perdura_pmem::planted(218) {
-                return Standing::Undecided;
+                return EntryState::Undecided;
             }
         }
-        if self.seen(valid, &view) & bit != 0 { Standing::There } else { Standing::Gone }
+        if self.seen(valid, &view) & bit != 0 { EntryState::There } else { EntryState::Gone }
     }
 
     /// Whether `writer` has done anything here that is not stored.
