@@ -174,7 +174,7 @@ int ha_perdura::next_to_lock(uchar *record, PerduraCode code)
     {
       if (!is_used(record))
         return 0;
-      code= perdura_claim(m_cursor, m_session);
+      code= perdura_lock_semi_consistent(m_cursor, m_session);
       if (code == PERDURA_CODE_END)
         continue;
       return code == PERDURA_CODE_OK ? 0 : failed(code);

@@ -426,7 +426,7 @@ void ha_perdura::unlock_row()
 
 void ha_perdura::choose_row_locks()
 {
-  perdura_cursor_claims(m_cursor, m_semi_consistent || m_condition);
+  perdura_cursor_semi_consistent(m_cursor, m_semi_consistent || m_condition);
 }
 
 /* With `yes`, the server is going to call was_semi_consistent_read for each row that it has found
@@ -446,7 +446,7 @@ bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)
     return false;
-  m_row_lock= perdura_claim(m_cursor, m_session);
+  m_row_lock= perdura_lock_semi_consistent(m_cursor, m_session);
   if (likely(m_row_lock == PERDURA_CODE_OK))
     m_row_lock= perdura_keep(m_cursor, m_session);
   return m_row_lock != PERDURA_CODE_OK;

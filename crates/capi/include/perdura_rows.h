@@ -55,8 +55,8 @@ void perdura_cursor_go_on(PerduraCursor *cursor);
 // significant bit first. Null is all columns.
 void perdura_cursor_set_columns(PerduraCursor *cursor, const uint8_t *columns);
 
-// Sets whether the caller claims the rows that it uses (perdura_claim). A scan then locks no row by itself.
-void perdura_cursor_claims(PerduraCursor *cursor, bool claims);
+// Sets whether the caller claims the rows that it uses (perdura_lock_semi_consistent). A scan then locks no row by itself.
+void perdura_cursor_semi_consistent(PerduraCursor *cursor, bool claims);
 
 // Sets whether the caller is going to change the row whose key an insert meets: that row is then locked
 // before the insert returns DUPLICATE_KEY.
@@ -110,7 +110,7 @@ PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, u
 // RECORD_CHANGED: that is a conflict only if the caller would use the row as it is now.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
-PerduraCode perdura_claim(PerduraCursor *cursor, const PerduraSession *session);
+PerduraCode perdura_lock_semi_consistent(PerduraCursor *cursor, const PerduraSession *session);
 
 // Locks the row read last, which the caller uses and leaves as it is: whoever has used it is certain that
 // nobody changes it before the transaction ends. Does nothing if it is locked.

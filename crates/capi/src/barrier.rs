@@ -1,4 +1,4 @@
-//! No panic crosses the C interface: it is caught here, and the caller is told of a defect.
+//! No panic crosses the C interface: it is caught here, and reported to the caller as a defect.
 
 use crate::failure::Failure;
 use std::any::Any;

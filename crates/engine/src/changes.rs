@@ -7,18 +7,23 @@
 //! (I3): it flushes what it writes and tells its caller what to fence before another thread goes
 //! on; (I6): a record carries the checksums of what it names; and (I8): it settles which RIDs a
 //! bulk insert leaves free before the pages are published.
+//!
+//! The write set has one `table_writes` for each table, which is composed of the touched pages with
+//! their `memory`, the `versions` written (in `own_segments` once they are many), a `bulk` insert,
+//! the `index_writes` and the `hidden` rows. `spill` and `table_records` work on these parts, and
+//! `deferred_flush` is the pool's.
 
-pub mod behind;
 pub mod bulk;
-pub mod claim;
+pub mod deferred_flush;
 mod hidden;
 mod index_writes;
 pub mod memory;
-mod moves;
 pub mod own_segments;
-mod refused;
+pub mod row_request;
 mod spill;
 mod table_records;
 pub mod table_writes;
+mod target;
 mod touched;
+mod versions;
 pub mod write_set;

@@ -402,7 +402,7 @@ impl Engine {
                     position,
                     definition: *index,
                     entries: table.figures().counted_rows(),
-                    measured: open.as_ref().and_then(|open| session.measure_index(open, position)),
+                    measured: open.as_ref().and_then(|open| session.index(open, position).measure()),
                 })
             })
         });

@@ -55,7 +55,7 @@ perdura_pmem::error_type!(ErrorKind);
 impl Error {
     /// Damage at `offset` of `file`; `what` says what is wrong there.
     #[cold]
-    pub fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
+    pub(crate) fn damaged(file: &str, offset: u64, what: impl fmt::Display) -> Error {
         let remedy = "run `perdura check` on the pool and restore the file from a backup";
         let message = format!("{file} at offset {offset}: {what}; {remedy}");
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)
@@ -63,7 +63,7 @@ impl Error {
 
     /// Damage of an index at `offset` of `file`. The rows are elsewhere.
     #[cold]
-    pub fn damaged_index(file: &str, offset: u64, what: impl fmt::Display) -> Error {
+    pub(crate) fn damaged_index(file: &str, offset: u64, what: impl fmt::Display) -> Error {
         let remedy = "the rows have not suffered: drop the index and add it again, or rebuild the table, and run `perdura check`";
         let message = format!("{file} at offset {offset}: {what}; {remedy}");
         Error::new(ErrorKind::Damaged, message).in_file(file).at(offset)

@@ -16,18 +16,22 @@ mod spilled;
 mod version;
 mod word;
 
-pub use file::{
+pub use file::segments_for_bytes;
+pub(crate) use file::{
     FILE_BYTES_MIN, FileHeader, FileIdentity, HeaderFault, LINK_AT, Link, bytes_for_segments, data_file_name,
-    descriptor_at, parse_data_file_name, segments_at, segments_for_bytes,
+    descriptor_at, parse_data_file_name, segments_at,
 };
-pub use geometry::{CATALOG_ID, FORMAT_VERSION, GRANULES, Geometry, LEAF_UNIT, SEGMENT_BYTES_MIN, UNIT_BYTES};
-pub use leaf::{
-    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, IndexDefinition, KEY_BYTES_MAX, LEAF_HEADER, LEAF_SLOTS, LeafKind, LeafShape,
-    decode_valid, encode_valid, entry_key, entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint,
-    leaf_check, leaf_version, push_entry, units_for_fixed, units_for_long,
+pub(crate) use geometry::{CATALOG_ID, GRANULES, LEAF_UNIT, SEGMENT_BYTES_MIN};
+pub use geometry::{FORMAT_VERSION, Geometry, UNIT_BYTES};
+pub(crate) use leaf::{
+    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LEAF_SLOTS, LeafKind, LeafShape, decode_valid, encode_valid,
+    entry_key, entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint, leaf_check, leaf_version,
+    push_entry, units_for_fixed, units_for_long,
 };
+pub use leaf::{IndexDefinition, KEY_BYTES_MAX};
 pub use page::PageState;
-pub use record::{RECORD_BYTES, Record, delta_crc, fold_row, page_crc};
+pub(crate) use record::{RECORD_BYTES, delta_crc};
+pub use record::{Record, fold_row, page_crc};
 pub use segment::SegmentKind;
 pub use spilled::SpilledPage;
 pub use version::{ROW_BYTES_MAX, VERSION_HEADER, VersionHeader};

@@ -6,6 +6,7 @@
 //! snapshot sees or that the last checkpoint does not cover; (I2) for a held pool: nobody stores to
 //! it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
+pub mod held_locks;
 pub mod hold;
 pub mod locks;
 pub mod owner;
@@ -13,12 +14,13 @@ pub mod prepared;
 pub mod snapshot_list;
 pub mod tables;
 
-use crate::changes::behind::Behind;
+use crate::changes::deferred_flush::DeferredFlush;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{CATALOG_ID, RECORD_BYTES};
-use crate::index::tree::Ground;
+use crate::index::purge::IndexPurge;
+use crate::index::replace::Ground;
 use crate::service::Services;
 use crate::table::Table;
 use hold::Hold;
@@ -56,7 +58,7 @@ pub(crate) struct Pool {
     pub context: Arc<TableContext>,
     pub log: Log,
     /// Words to be flushed before the next checkpoint.
-    pub behind: Arc<Behind>,
+    pub deferred: Arc<DeferredFlush>,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
     /// The tables, without the catalog.
@@ -92,13 +94,13 @@ impl Pool {
         lane_bytes: u64,
     ) -> Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
-        let behind = Arc::new(Behind::default());
-        let flushed = behind.clone();
+        let deferred = Arc::new(DeferredFlush::default());
+        let flushed = deferred.clone();
         log.set_flush_stored(Box::new(move || flushed.flush()));
         Pool {
             context,
             log,
-            behind,
+            deferred,
             snapshots: SnapshotList::default(),
             locks: LockTable::new(config.clock),
             tables,
@@ -143,6 +145,20 @@ impl Pool {
             ErrorKind::ReadOnlyPool,
             "the pool has failed stop and is read-only; see the error log for the cause, mend it and restart",
         ))
+    }
+
+    /// Refuses a table of another pool, whose rows this pool's snapshots and locks do not hold, and
+    /// one that was altered since it was looked up.
+    #[inline]
+    pub fn check_own(&self, table: &Table) -> Result<()> {
+        if !Arc::ptr_eq(table.chain().context(), &self.context) {
+            return Err(another_pool(table));
+        }
+        if table.is_altered() {
+            let what = format!("the indexes of table {} were altered since it was looked up", table.name());
+            return Err(Error::new(ErrorKind::DefinitionChanged, what));
+        }
+        Ok(())
     }
 
     /// The number of a new session: from 1 on, never given twice while the pool is open.
@@ -200,7 +216,7 @@ impl Pool {
     /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written
     /// the pool fails stop (I11).
     pub fn checkpoint(&self) -> Result<Csn> {
-        self.behind.flush_ahead();
+        self.deferred.flush_ahead();
         match self.log.checkpoint() {
             Ok(csn) => Ok(csn),
             Err(error) => {
@@ -226,13 +242,13 @@ impl Pool {
         } else {
             self.log.checkpoint_csn()
         };
-        let reach = self.snapshots.reach(covered);
+        let horizon = self.snapshots.horizon(covered);
         let visible = || self.log.visible_csn();
         let mut purged = 0;
         for table in self.open_tables() {
-            purged += table.space().purge(&reach);
+            purged += table.space().purge(&horizon);
             let ground = Ground { segments: table.space().segments(), visible: &visible };
-            table.index_list().purge(ground, &reach, || self.snapshots.count() == 0);
+            IndexPurge::new(table.index_list(), ground, &horizon).round(|| self.snapshots.count() == 0);
         }
         purged
     }
@@ -253,11 +269,17 @@ impl Pool {
             self.checkpoint()?;
         }
         let _one = self.purging.lock();
-        let reach = self.snapshots.reach(self.log.checkpoint_csn());
-        table.space().purge_oldest(&reach, PURGED_BATCHES);
+        let horizon = self.snapshots.horizon(self.log.checkpoint_csn());
+        table.space().purge_oldest(&horizon, PURGED_BATCHES);
         let visible = || self.log.visible_csn();
         let ground = Ground { segments: table.space().segments(), visible: &visible };
-        table.index_list().purge_oldest(ground, &reach, PURGED_BATCHES);
+        IndexPurge::new(table.index_list(), ground, &horizon).oldest(PURGED_BATCHES);
         Ok(())
     }
+}
+
+#[cold]
+fn another_pool(table: &Table) -> Error {
+    let what = format!("table {} belongs to another pool; use a session of its engine", table.name());
+    Error::new(ErrorKind::Configuration, what)
 }

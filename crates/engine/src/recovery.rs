@@ -151,10 +151,10 @@ fn recover(
 
 /// Turns failures of pre-fault into notices: damaged memory shows there first.
 fn watch_prefault(services: &Arc<Services>) {
-    let told = Arc::downgrade(services);
+    let weak = Arc::downgrade(services);
     if let Some(prefault) = services.prefault_service() {
         prefault.set_error_handler(move |error| {
-            if let Some(services) = told.upgrade() {
+            if let Some(services) = weak.upgrade() {
                 services.notices.add(format!("pre-fault: {error}"));
             }
         });

@@ -26,7 +26,7 @@ pub struct Services {
 struct Leftover {
     name: String,
     /// A notice has said that it could not be removed.
-    told: bool,
+    is_reported: bool,
 }
 
 impl Services {
@@ -127,10 +127,10 @@ impl Services {
         if leftovers.is_empty() {
             return;
         }
-        let told = leftovers.iter().any(|left| left.told);
+        let is_reported = leftovers.iter().any(|left| left.is_reported);
         let is_gone = |error: perdura_pmem::Error| error.kind() == perdura_pmem::ErrorKind::NotFound;
         leftovers.retain(|left| medium.remove(&left.name).is_err_and(|error| !is_gone(error)));
-        if leftovers.is_empty() && medium.sync_dir().is_ok() && told {
+        if leftovers.is_empty() && medium.sync_dir().is_ok() && is_reported {
             self.notices.add("data files that could not be removed earlier are removed now".to_owned());
         }
     }
@@ -146,11 +146,11 @@ impl Services {
 
     /// Puts a file that could not be removed on the list of files to be removed in the background.
     pub fn add_leftover(&self, name: String) {
-        self.leftovers.lock().push(Leftover { name, told: true });
+        self.leftovers.lock().push(Leftover { name, is_reported: true });
     }
 
     /// Has the background thread remove a file, which need not be there any more.
     pub fn remove_later(&self, name: String) {
-        self.leftovers.lock().push(Leftover { name, told: false });
+        self.leftovers.lock().push(Leftover { name, is_reported: false });
     }
 }

@@ -9,10 +9,10 @@
 
 pub mod change;
 pub mod page;
-pub mod past;
-pub mod reach;
+pub mod purge_horizon;
 pub mod row_set;
 pub mod slot;
 pub mod slots;
+pub mod undo_record;
 pub mod words;
 pub mod writer;

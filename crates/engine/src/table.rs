@@ -20,6 +20,7 @@ use crate::files::datafile::DataFile;
 use crate::files::directory::Directory;
 use crate::format::{CATALOG_ID, IndexDefinition};
 use crate::index::indexes::Indexes;
+use crate::index::open;
 use crate::shadow::slots::Shadows;
 use crate::space::allocator::Allocator;
 use definition::Definition;
@@ -97,7 +98,7 @@ impl Table {
     ) -> Result<Table> {
         let (space, leaves) = Allocator::open(Chain::open(context, id, name)?)?;
         let numbered: Vec<_> = definition.numbered().collect();
-        let indexes = Indexes::open(space.chain(), &numbered, definition.next_number, leaves);
+        let indexes = open::open(space.chain(), &numbered, definition.next_number, leaves);
         Ok(Table::of(definition, Arc::new(space), indexes, figures))
     }
 

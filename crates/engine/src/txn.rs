@@ -7,21 +7,28 @@
 //! every earlier one are durable; (I5): between taking a CSN and its fenced record nothing can
 //! fail; (I8): the log forgets a prepared transaction before the space it wrote to is freed; and
 //! (I3): each statement fences what it wrote, because the next may run on another thread.
+//!
+//! A session is composed of parts that own their fields: snapshots, held locks (room `pool`), the
+//! write set (room `changes`), savepoints, redo log and pool change. An operation borrows the parts
+//! that it needs: `lock` and `table_lock` (`Locker`), `index_reader`, `keys`, `check` and
+//! `check_index`. Readers of several calls borrow the session: `scan`, `index_scan` with
+//! `moved_rows`, `reader`. `compact` moves rows by sessions of its own.
 
-mod catch_up;
 pub mod check;
 mod check_index;
-mod commit;
 pub mod compact;
 pub mod direction;
+pub mod index_reader;
 pub mod index_scan;
 pub mod isolation;
 pub mod keys;
-mod lock;
+pub mod lock;
 mod moved_rows;
-pub mod read;
+mod pool_change;
 pub mod reader;
+mod redo_log;
+pub mod savepoints;
+pub mod scan;
 pub mod session;
 mod snapshots;
 mod table_lock;
-mod write;

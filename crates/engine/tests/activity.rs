@@ -109,7 +109,7 @@ fn a_transaction_is_listed_from_its_beginning_to_its_end() {
     assert_eq!((begun.isolation, begun.snapshot, begun.memory), (Isolation::RepeatableRead, None, 0));
     assert_eq!(begun.client.as_ref().unwrap().user, "user7");
     assert!(txn.reader().get(&table, a).unwrap().is_some());
-    txn.lock_row(&table, b, LockMode::Exclusive).unwrap();
+    txn.locks().lock_row(&table, b, LockMode::Exclusive).unwrap();
     txn.update(&table, a, b"a1").unwrap();
     txn.update(&table, a, b"a2").unwrap();
     txn.end_statement();
@@ -167,7 +167,7 @@ fn a_wait_is_in_all_three_lists() {
     let (table, a, b) = two_rows(&engine);
     let mut holder = session(&engine, 1, Isolation::ReadCommitted);
     holder.update(&table, a, b"a1").unwrap();
-    holder.lock_row(&table, b, LockMode::Shared).unwrap();
+    holder.locks().lock_row(&table, b, LockMode::Shared).unwrap();
     // Nobody waits for the lock in place, so it is only counted.
     let shared = LockStatus {
         session: holder.id(),
@@ -210,11 +210,13 @@ fn of_a_long_queue_sixteen_blockers_are_listed() {
     let (_medium, engine) = pool();
     let (table, a, _) = two_rows(&engine);
     let mut holder = session(&engine, 100, Isolation::ReadCommitted);
-    holder.lock_row(&table, a, LockMode::Exclusive).unwrap();
+    holder.locks().lock_row(&table, a, LockMode::Exclusive).unwrap();
     std::thread::scope(|scope| {
         for number in 0..20 {
             let (mut waiter, table) = (session(&engine, number, Isolation::ReadCommitted), &table);
-            scope.spawn(move || waiter.lock_row(table, a, LockMode::Exclusive).map(|_| waiter.rollback().unwrap()));
+            scope.spawn(move || {
+                waiter.locks().lock_row(table, a, LockMode::Exclusive).map(|_| waiter.rollback().unwrap())
+            });
             until(|| engine.counters().locks_waited_for == number + 1);
         }
         let last: Vec<_> = waits(&engine).into_iter().filter(|wait| wait.blockers == 20).collect();

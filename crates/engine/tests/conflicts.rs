@@ -36,7 +36,7 @@ fn increments_that_lock_first_never_conflict() {
                     txn.set_lock_wait_timeout(std::time::Duration::from_secs(60));
                     for _ in 0..EACH {
                         txn.start_statement();
-                        txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+                        txn.locks().lock_row(&table, rid, LockMode::Exclusive).unwrap();
                         let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
                         // SAFETY: the statement has not ended.
                         let now = value(unsafe { row.bytes() });
@@ -149,7 +149,7 @@ fn locked_rows_are_seen_by_what_follows(
                 // failing.
                 assert!(!changing.is_finished(), "the change failed");
                 txn.start_statement();
-                txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+                txn.locks().lock_row(&table, rid, LockMode::Exclusive).unwrap();
                 let row = txn.read(&table, rid, ReadView::Newest).unwrap().unwrap();
                 // SAFETY: the statement has not ended.
                 let locked = value(unsafe { row.bytes() });

@@ -36,7 +36,7 @@ fn writes_work_on_the_newest_rows_and_reads_on_the_snapshot() {
     txn.start_statement();
     assert_eq!(texts(&mut txn, &table), ["a0", "b0", "c0"], "the snapshot does not move");
     assert!(!txn.has_snapshot(), "it binds no write");
-    txn.lock_row(&table, rids[0], LockMode::Exclusive).unwrap();
+    txn.locks().lock_row(&table, rids[0], LockMode::Exclusive).unwrap();
     let row = txn.read(&table, rids[0], ReadView::Newest).unwrap().unwrap();
     // SAFETY: the row is locked.
     assert_eq!(unsafe { row.bytes() }, b"a1");
@@ -73,9 +73,9 @@ fn a_lock_before_the_snapshot_is_no_conflict() {
         let mut txn = engine.session(isolation);
         txn.start_statement();
         other.update(&table, rid, b"1").unwrap();
-        assert!(txn.try_lock_row(&table, rid, LockMode::Exclusive).unwrap().is_none());
+        assert!(txn.locks().try_lock_row(&table, rid, LockMode::Exclusive).unwrap().is_none());
         other.commit().unwrap();
-        txn.lock_row(&table, rid, LockMode::Exclusive).unwrap();
+        txn.locks().lock_row(&table, rid, LockMode::Exclusive).unwrap();
         txn.start_statement();
         assert_eq!(texts(&mut txn, &table), ["1"], "{isolation:?}");
         txn.update(&table, rid, b"2").unwrap();

@@ -36,7 +36,7 @@ fn a_device_too_small_for_a_pool_is_refused_and_a_larger_one_taken() {
         let error = open(&medium, small()).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceFull, "{capacity}: {error}");
         assert!(error.to_string().contains("free space"), "{error}");
-        // Leftovers of the attempt must not matter once there is room.
+        // Traces of the attempt must not matter once there is room.
         let medium = Arc::new(SimMedium::from_image(medium.image()).limited_to(needed));
         let engine = open(&medium, small()).unwrap_or_else(|error| panic!("{capacity}: {error}"));
         assert!(engine.tables().unwrap().is_empty());

@@ -112,7 +112,7 @@ fn a_table_of_another_pool_is_refused() {
         session.update(&table, rid, b"row").unwrap_err(),
         session.delete(&table, rid).unwrap_err(),
         session.get_for_update(&table, rid).unwrap_err(),
-        session.lock_row(&table, rid, LockMode::Shared).unwrap_err(),
+        session.locks().lock_row(&table, rid, LockMode::Shared).unwrap_err(),
         session.read(&table, rid, ReadView::Newest).unwrap_err(),
     ];
     let mut scan = session.scan(&table);

@@ -114,7 +114,7 @@ fn compare(txn: &mut Session, keyed: &Keyed, rows: &Rows) -> Result<(), String> 
         }
         for (place, (key, rid)) in expected.iter().enumerate() {
             let is_first = place == 0 || expected[place - 1].0 != *key;
-            if is_first && txn.find(&keyed.table, index, key, ReadView::Snapshot).map_err(failed)? != Some(*rid) {
+            if is_first && txn.index(&keyed.table, index).find(key, ReadView::Snapshot).map_err(failed)? != Some(*rid) {
                 return Err(format!("index {index}: an entry is not found"));
             }
         }
@@ -285,7 +285,7 @@ fn a_missing_key_is_not_looked_for_in_other_leaves() {
         let mut txn = engine.session(Isolation::ReadCommitted);
         let mut is_missed = |long: u32| {
             let key = Kind::Long.key(&Fields { long: long * 2 + 1, ..Fields::default() });
-            txn.find(&table, 0, &key, ReadView::Snapshot).is_ok_and(|found| found.is_none())
+            txn.index(&table, 0).find(&key, ReadView::Snapshot).is_ok_and(|found| found.is_none())
         };
         let missed = (1..60).filter(|long| is_missed(*long)).count();
         assert!(missed >= 50, "{name} at {at:#x}: a damaged leaf is in the way of {} keys of 59", 59 - missed);

@@ -144,7 +144,7 @@ fn what_is_from_before_is_refused() {
     let mut writer = engine.session(Isolation::ReadCommitted);
     let error = dropped.insert(&mut writer, &Fields::of(500).row()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DefinitionChanged, "{error}");
-    let error = writer.find(&keyed.table, 0, b"", ReadView::Snapshot).unwrap_err();
+    let error = writer.index(&keyed.table, 0).find(b"", ReadView::Snapshot).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DefinitionChanged, "{error}");
     assert_eq!(&*engine.definition("t").unwrap(), b"altered");
 }
@@ -392,12 +392,12 @@ fn a_damaged_index_is_made_again() {
         let keyed = Keyed::open(&engine, "t", &kinds);
         let mut txn = engine.session(Isolation::ReadCommitted);
         assert!(rows_of(&engine, &keyed) == rows);
-        let error = txn.find(&keyed.table, 1, b"n", ReadView::Snapshot).unwrap_err();
+        let error = txn.index(&keyed.table, 1).find(b"n", ReadView::Snapshot).unwrap_err();
         assert!(error.kind() == ErrorKind::Damaged && error.to_string().starts_with("index 1: "), "{error}");
         let error = keyed.insert(&mut txn, &Fields::of(500).row()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
         txn.rollback().unwrap();
-        assert_eq!(txn.find(&keyed.table, 0, b"n", ReadView::Snapshot).is_err(), damages_all);
+        assert_eq!(txn.index(&keyed.table, 0).find(b"n", ReadView::Snapshot).is_err(), damages_all);
         assert!(!faults(&engine, &keyed, CheckDepth::Full).is_empty());
         let kept: &[Kind] = if damages_all { &[] } else { &[Kind::Number] };
         let fewer = alter(&engine, &keyed, kept).map_err(|(error, _)| error).unwrap();

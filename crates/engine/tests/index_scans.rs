@@ -35,7 +35,7 @@ fn empty_and_almost_empty_indexes() {
     let look = |expected: &Rows| {
         let mut txn = begin(&engine);
         for (index, kind) in keyed.kinds.iter().enumerate() {
-            let scan = txn.index_scan(&keyed.table, index, ReadView::Snapshot);
+            let scan = txn.index(&keyed.table, index).scan(ReadView::Snapshot);
             let mut walk = Walk::new(scan, keyed.expected(index, expected), format!("index {index}"));
             let key = kind.key(&Fields::of(5));
             for bound in
@@ -46,7 +46,7 @@ fn empty_and_almost_empty_indexes() {
                     walk.finish(&txn);
                 }
             }
-            let found = txn.find(&keyed.table, index, &key, ReadView::Newest).unwrap();
+            let found = txn.index(&keyed.table, index).find(&key, ReadView::Newest).unwrap();
             assert_eq!(found, expected.keys().next().copied());
         }
     };
@@ -73,7 +73,7 @@ fn every_bound_in_both_directions() {
         fill(&engine, &keyed, (0..count).map(|number| Fields::of(number * 2)));
         let rows = rows(&keyed, &engine);
         let mut txn = begin(&engine);
-        let scan = txn.index_scan(&keyed.table, 0, ReadView::Snapshot);
+        let scan = txn.index(&keyed.table, 0).scan(ReadView::Snapshot);
         let mut walk = Walk::new(scan, keyed.expected(0, &rows), format!("{kind:?}"));
         let mut random = Random::new(7);
         for number in 0..count * 2 + 2 {
@@ -104,7 +104,7 @@ fn back_and_forth_over_every_border() {
     let mut txn = begin(&engine);
     for index in 0..2 {
         for direction in [Direction::Forward, Direction::Backward] {
-            let scan = txn.index_scan(&keyed.table, index, ReadView::Snapshot);
+            let scan = txn.index(&keyed.table, index).scan(ReadView::Snapshot);
             let mut walk = Walk::new(scan, keyed.expected(index, &rows), format!("index {index} {direction:?}"));
             walk.seek(&txn, Bound::Unbounded, direction);
             // Two steps on and one back, all the way.
@@ -133,7 +133,7 @@ fn a_statement_does_not_meet_its_own_writes() {
         let before: Rows = common::rows(&mut txn, &keyed.table).into_iter().collect();
         assert_eq!(before.len(), seen.len() + 1, "what it wrote before is there");
         seen = before;
-        let mut scan = txn.index_scan(&keyed.table, 0, view);
+        let mut scan = txn.index(&keyed.table, 0).scan(view);
         scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
         let mut met = Vec::new();
         while let Some(rid) = scan.next(&txn).unwrap() {
@@ -166,7 +166,7 @@ fn leaves_split_and_join_under_a_scan() {
             let rids = fill(&engine, &keyed, (0..200).map(|number| Fields::of(number * 100 + 1)));
             let rows = rows(&keyed, &engine);
             let mut reader = begin(&engine);
-            let scan = reader.index_scan(&keyed.table, 0, ReadView::Snapshot);
+            let scan = reader.index(&keyed.table, 0).scan(ReadView::Snapshot);
             let mut walk = Walk::new(scan, keyed.expected(0, &rows), format!("{kind:?} {direction:?}"));
             walk.seek(&reader, Bound::Unbounded, direction);
             let mut random = Random::new(3);
@@ -244,7 +244,7 @@ fn estimates_are_of_the_right_order() {
     let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Group]);
     let mut txn = begin(&engine);
     let mut estimate =
-        |index: usize, from: Bound<&[u8]>, to: Bound<&[u8]>| txn.index_estimate(&keyed.table, index, from, to).unwrap();
+        |index: usize, from: Bound<&[u8]>, to: Bound<&[u8]>| txn.index(&keyed.table, index).estimate(from, to).unwrap();
     assert!(estimate(0, Bound::Unbounded, Bound::Unbounded) <= 64);
     fill(&engine, &keyed, (0..4000).map(|number| Fields { group: number / 1000, ..Fields::of(number) }));
     let key = |number: u64| number.to_be_bytes();
@@ -277,7 +277,7 @@ fn estimates_of_long_ranges_are_of_the_right_order() {
     for (from, to) in [(0, ROWS), (ROWS / 4, ROWS), (0, ROWS / 2), (ROWS / 2, ROWS), (100, 20_000), (30_000, 50_000)] {
         let (low, high) = (key(from), key(to));
         for end in [Bound::Excluded(&high[..]), Bound::Unbounded] {
-            let found = txn.index_estimate(&keyed.table, 0, Bound::Included(&low), end).unwrap();
+            let found = txn.index(&keyed.table, 0).estimate(Bound::Included(&low), end).unwrap();
             let true_count = u64::from(if end == Bound::Unbounded { ROWS - from } else { to - from });
             let range = true_count / 3..=true_count * 3;
             assert!(range.contains(&found), "{from}..{to}, {end:?}: {found} of {true_count}");
@@ -364,9 +364,9 @@ fn keys_of_extreme_lengths() {
     txn.start_statement();
     for (number, rid) in rids.iter().enumerate() {
         let key = long(number as u16);
-        assert_eq!(txn.find(&table, 1, &key, ReadView::Snapshot).unwrap(), Some(*rid));
+        assert_eq!(txn.index(&table, 1).find(&key, ReadView::Snapshot).unwrap(), Some(*rid));
         let key = vec![number as u8; 1 + number * 70];
-        assert_eq!(txn.find(&table, 0, &key, ReadView::Snapshot).unwrap(), Some(*rid));
+        assert_eq!(txn.index(&table, 0).find(&key, ReadView::Snapshot).unwrap(), Some(*rid));
     }
     txn.end_statement();
     table.audit().unwrap();

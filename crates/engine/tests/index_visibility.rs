@@ -336,7 +336,7 @@ fn statements_see_what_was_committed_before_them() {
         keyed.check_against(&mut reader, &first, ReadView::Newest, "an insert under way");
         txn.commit().unwrap();
         keyed.check_against(&mut reader, &first, ReadView::Snapshot, "a commit since");
-        assert_eq!(reader.find(&keyed.table, 0, &1000u64.to_be_bytes(), ReadView::Newest).unwrap(), Some(rid));
+        assert_eq!(reader.index(&keyed.table, 0).find(&1000u64.to_be_bytes(), ReadView::Newest).unwrap(), Some(rid));
         reader.end_statement();
         keyed.delete(&mut txn, rid).unwrap();
         txn.commit().unwrap();

@@ -251,7 +251,7 @@ impl Run {
             self.keyed.find_all(&mut txn, &self.committed, ReadView::Newest, &hint);
         }
         for (index, kind) in self.keyed.kinds.clone().into_iter().enumerate() {
-            let scan = txn.index_scan(&self.keyed.table, index, ReadView::Snapshot);
+            let scan = txn.index(&self.keyed.table, index).scan(ReadView::Snapshot);
             let entries = self.keyed.expected(index, &self.committed);
             let mut walk = Walk::new(scan, entries, format!("{hint}, index {index}"));
             for _ in 0..6 {
@@ -261,7 +261,7 @@ impl Run {
             let fields = Fields::random(&mut self.random, self.bound);
             let key = kind.key(&fields);
             let expected = self.keyed.expected(index, &self.committed).into_iter().find(|(other, _)| *other == key);
-            let found = txn.find(&self.keyed.table, index, &key, ReadView::Snapshot).unwrap();
+            let found = txn.index(&self.keyed.table, index).find(&key, ReadView::Snapshot).unwrap();
             assert_eq!(found, expected.map(|(_, rid)| rid), "{hint}, index {index}");
         }
         txn.end_statement();
@@ -275,7 +275,7 @@ impl Run {
         );
         let rows = self.writers[writer].rows(&self.committed);
         self.writers[writer].txn.start_statement();
-        let scan = self.writers[writer].txn.index_scan(&self.keyed.table, index, view);
+        let scan = self.writers[writer].txn.index(&self.keyed.table, index).scan(view);
         let hint = format!("{}, own writes behind the scan, {view:?}", self.hint);
         let mut walk = Walk::new(scan, self.keyed.expected(index, &rows), hint);
         walk.seek_any(&self.writers[writer].txn, self.keyed.kinds[index], &mut self.random, self.bound);

@@ -84,7 +84,7 @@ fn shared_locks_raised_to_exclusive_lose_no_update() {
                 txn.set_lock_wait_timeout(Duration::from_secs(100));
                 for _ in 0..4 {
                     txn.start_statement();
-                    let outcome = txn.lock_row(&bank.table, rid, LockMode::Shared).and_then(|outcome| {
+                    let outcome = txn.locks().lock_row(&bank.table, rid, LockMode::Shared).and_then(|outcome| {
                         assert_eq!(outcome, LockOutcome::New);
                         bank.add(&mut txn, rid, 1, &mut random)
                     });
@@ -125,21 +125,25 @@ fn a_raised_lock_is_not_a_new_one() {
         bodies.push(Box::new(|| {
             let mut txn = engine.session(Isolation::ReadCommitted);
             txn.set_lock_wait_timeout(Duration::from_secs(100));
-            assert_eq!(txn.lock_row(&bank.table, rid, LockMode::Shared).unwrap(), LockOutcome::New);
+            assert_eq!(txn.locks().lock_row(&bank.table, rid, LockMode::Shared).unwrap(), LockOutcome::New);
             both.fetch_add(1, Ordering::Relaxed);
             perdura_pmem::sync::spin_until(|| both.load(Ordering::Relaxed) == 2);
-            assert_eq!(txn.lock_row(&bank.table, rid, LockMode::Exclusive).unwrap(), LockOutcome::Held, "seed {seed}");
+            assert_eq!(
+                txn.locks().lock_row(&bank.table, rid, LockMode::Exclusive).unwrap(),
+                LockOutcome::Held,
+                "seed {seed}"
+            );
             txn.rollback().unwrap();
         }));
         bodies.push(Box::new(|| {
             let mut txn = engine.session(Isolation::ReadCommitted);
-            txn.lock_row(&bank.table, rid, LockMode::Shared).unwrap();
+            txn.locks().lock_row(&bank.table, rid, LockMode::Shared).unwrap();
             both.fetch_add(1, Ordering::Relaxed);
             perdura_pmem::sync::spin_until(|| both.load(Ordering::Relaxed) == 2);
             for _ in 0..10 {
                 perdura_pmem::sync::yield_now();
             }
-            txn.unlock_row(&bank.table, rid);
+            txn.locks().unlock_row(&bank.table, rid);
         }));
         Scheduler::new(seed).run(bodies);
         assert_eq!(engine.counters().locks_held, 0, "seed {seed}");

@@ -53,7 +53,7 @@ fn rows_that_a_descending_list_finds_take_some_bytes_each() {
     let (engine, table, rows) = filled();
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.start_statement();
-    let mut scan = txn.index_scan_to_lock(&table, 0, ScanBuffers::default());
+    let mut scan = txn.index(&table, 0).scan_to_lock(ScanBuffers::default());
     scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
     let begun = live();
     for _ in 0..2 {
@@ -75,7 +75,7 @@ fn rows_that_move_on_take_their_key_and_some_bytes_each() {
     let (engine, table, _) = filled();
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.start_statement();
-    let mut scan = txn.index_scan_to_lock(&table, 0, ScanBuffers::default());
+    let mut scan = txn.index(&table, 0).scan_to_lock(ScanBuffers::default());
     scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
     let mut most = 0;
     let begun = live();

@@ -149,7 +149,7 @@ fn a_lock_on_a_row_that_is_gone_harms_no_later_row() {
         settle(&engine);
         holder.start_statement();
         for rid in &rids {
-            let _ = holder.lock_row(&table, *rid, perdura_engine::LockMode::Exclusive).unwrap();
+            let _ = holder.locks().lock_row(&table, *rid, perdura_engine::LockMode::Exclusive).unwrap();
         }
         if own {
             for number in 0..500 {

@@ -27,7 +27,7 @@ fn session(engine: &Engine, isolation: Isolation) -> Session {
 /// All rows, once the transaction has locked the table.
 fn locked_rows(txn: &mut Session, table: &Arc<Table>, mode: LockMode) -> Result<Vec<(Rid, Vec<u8>)>, Error> {
     txn.start_statement();
-    txn.lock_table(table, mode)?;
+    txn.locks().lock_table(table, mode)?;
     common::try_rows(txn, table)
 }
 
@@ -274,7 +274,7 @@ fn a_writer_and_a_reader_that_come_together_see_each_other() {
                 txn.start_statement();
                 let outcome = match random.below(3) {
                     0 => txn.update(table, rids[thread as usize], b"new"),
-                    1 => txn.lock_row(table, rids[thread as usize], LockMode::Exclusive).map(|_| ()),
+                    1 => txn.locks().lock_row(table, rids[thread as usize], LockMode::Exclusive).map(|_| ()),
                     _ => (0..1 + random.below(70)).try_for_each(|_| txn.insert(table, b"new").map(|_| ())),
                 };
                 outcome.unwrap();
@@ -384,7 +384,7 @@ fn a_prepared_writer_keeps_readers_off() {
         for name in ["t", "bulk"] {
             let table = engine.table(name).unwrap();
             let mut reader = engine.session(Isolation::Serializable);
-            assert!(!reader.try_lock_table(&table, LockMode::Shared).unwrap(), "{name}, restart {restart}");
+            assert!(!reader.locks().try_lock_table(&table, LockMode::Shared).unwrap(), "{name}, restart {restart}");
             // A transaction that has not locked the table is not kept off.
             let mut other = engine.session(Isolation::ReadCommitted);
             other.insert(&table, b"other").unwrap();
@@ -428,7 +428,7 @@ fn a_table_that_is_not_locked_is_not_read() {
     assert_eq!(txn.read(&table, rid, ReadView::Snapshot).unwrap_err().kind(), ErrorKind::Configuration);
     assert_eq!(txn.reader().get(&table, rid).unwrap_err().kind(), ErrorKind::Configuration);
     assert_eq!(txn.get_for_update(&table, rid).unwrap(), Some(&b"row"[..]), "a row lock is enough for one row");
-    txn.lock_table(&table, LockMode::Shared).unwrap();
+    txn.locks().lock_table(&table, LockMode::Shared).unwrap();
     assert_eq!(rows(&mut txn, &table).len(), 1);
 }
 
@@ -442,12 +442,12 @@ fn a_statement_that_locks_a_second_table_sees_it_as_it_is_now() {
     let rid = other.insert(&first, b"first").unwrap();
     other.commit().unwrap();
     let mut txn = engine.session(Isolation::Serializable);
-    txn.lock_table(&first, LockMode::Shared).unwrap();
+    txn.locks().lock_table(&first, LockMode::Shared).unwrap();
     txn.start_statement();
     let row = txn.read(&first, rid, ReadView::Snapshot).unwrap().unwrap();
     other.insert(&second, b"second").unwrap();
     other.commit().unwrap();
-    txn.lock_table(&second, LockMode::Shared).unwrap();
+    txn.locks().lock_table(&second, LockMode::Shared).unwrap();
     assert_eq!(rows(&mut txn, &second).len(), 1);
     settle(&engine);
     // SAFETY: the statement has not ended.

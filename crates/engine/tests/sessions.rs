@@ -95,18 +95,18 @@ fn a_waiter_names_holders_and_those_before_it() {
     let (_medium, engine) = pool();
     let (table, a, _) = two_rows(&engine);
     let (mut first, _fake) = session(&engine, 1, false);
-    first.lock_row(&table, a, LockMode::Shared).unwrap();
+    first.locks().lock_row(&table, a, LockMode::Shared).unwrap();
     let (mut second, _fake) = session(&engine, 2, false);
-    second.lock_row(&table, a, LockMode::Shared).unwrap();
+    second.locks().lock_row(&table, a, LockMode::Shared).unwrap();
     std::thread::scope(|scope| {
         let (mut third, third_fake) = session(&engine, 3, false);
         let (mut fourth, fourth_fake) = session(&engine, 4, false);
         let table = &table;
-        let third =
-            scope.spawn(move || third.lock_row(table, a, LockMode::Exclusive).map(|_| third.rollback().unwrap()));
+        let third = scope
+            .spawn(move || third.locks().lock_row(table, a, LockMode::Exclusive).map(|_| third.rollback().unwrap()));
         until(|| waiting(&engine) == 1);
-        let fourth =
-            scope.spawn(move || fourth.lock_row(table, a, LockMode::Exclusive).map(|_| fourth.rollback().unwrap()));
+        let fourth = scope
+            .spawn(move || fourth.locks().lock_row(table, a, LockMode::Exclusive).map(|_| fourth.rollback().unwrap()));
         until(|| waiting(&engine) == 2);
         first.rollback().unwrap();
         second.rollback().unwrap();

@@ -154,7 +154,7 @@ fn to_be_moved_is_not_to_be_changed() {
     assert!(compact(&engine) > kept.len() / 2);
     assert_eq!(found(&mut old, &table), kept, "read where they were");
     for rid in kept.keys().step_by(3) {
-        old.lock_row(&table, *rid, LockMode::Exclusive).unwrap();
+        old.locks().lock_row(&table, *rid, LockMode::Exclusive).unwrap();
         assert!(!old.is_changed(&table, *rid));
     }
     let changed: Vec<Rid> = kept.keys().step_by(2).copied().collect();
@@ -194,7 +194,7 @@ fn a_row_in_use_is_left_alone() {
     let mut holder = engine.session(Isolation::ReadCommitted);
     for (number, rid) in kept.keys().enumerate() {
         let mode = if number % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive };
-        holder.lock_row(&table, *rid, mode).unwrap();
+        holder.locks().lock_row(&table, *rid, mode).unwrap();
     }
     assert_eq!(compact(&engine), 0);
     for (rid, row) in &kept {
@@ -226,7 +226,7 @@ fn a_row_that_is_being_moved_does_not_count_as_locked() {
         threads.meanwhile(|| {
             let mut txn = engine.session(Isolation::RepeatableRead);
             for rid in kept.keys().step_by(7) {
-                let locked = txn.try_lock_row(&table, *rid, mode).unwrap();
+                let locked = txn.locks().try_lock_row(&table, *rid, mode).unwrap();
                 assert!(locked.is_some(), "seed {seed}");
                 if mode == LockMode::Exclusive {
                     txn.update(&table, *rid, &row(9)).unwrap();
@@ -238,7 +238,7 @@ fn a_row_that_is_being_moved_does_not_count_as_locked() {
             threads.meanwhile(|| {
                 let mut txn = engine.session(Isolation::ReadCommitted);
                 for rid in kept.keys().step_by(7) {
-                    txn.lock_row(&table, *rid, mode).unwrap();
+                    txn.locks().lock_row(&table, *rid, mode).unwrap();
                     txn.commit().unwrap();
                 }
             });

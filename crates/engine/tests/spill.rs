@@ -106,7 +106,9 @@ fn a_spilled_write_set_commits_rolls_back_and_comes_back_prepared() {
                 let engine = open(&medium);
                 let table = engine.table("t").unwrap();
                 let mut other = engine.session(Isolation::ReadCommitted);
-                assert!(other.try_lock_row(&table, rids[0], perdura_engine::LockMode::Exclusive).unwrap().is_none());
+                assert!(
+                    other.locks().try_lock_row(&table, rids[0], perdura_engine::LockMode::Exclusive).unwrap().is_none()
+                );
                 drop(other);
                 engine.commit_prepared(b"spilled").unwrap();
                 let mut txn = engine.session(Isolation::ReadCommitted);

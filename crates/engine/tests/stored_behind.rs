@@ -52,7 +52,7 @@ fn a_large_commit_is_whole_while_its_words_are_stored() {
                 // No row that the large update waits for while this transaction goes on.
                 let pick = random.below(u64::from(ROWS / 3)) as usize * 3 + 1 + thread as usize;
                 if let Some((rid, _)) = found.get(pick).filter(|_| changes < 8) {
-                    txn.lock_row(table, *rid, LockMode::Exclusive).unwrap();
+                    txn.locks().lock_row(table, *rid, LockMode::Exclusive).unwrap();
                     let there = txn.read(table, *rid, ReadView::Newest).unwrap();
                     assert!(there.is_some(), "seed {seed}: row {:#x} was seen and is not there", rid.to_u64());
                     txn.update(table, *rid, &row_bytes(9)).unwrap();
@@ -85,10 +85,10 @@ fn a_lock_released_while_others_queue_is_nobodys() {
                     let rid = bank.accounts[random.below(2) as usize];
                     txn.start_statement();
                     let mode = if random.one_in(4) { LockMode::Shared } else { LockMode::Exclusive };
-                    let outcome = txn.lock_row(&bank.table, rid, mode).unwrap();
+                    let outcome = txn.locks().lock_row(&bank.table, rid, mode).unwrap();
                     assert_eq!(outcome, LockOutcome::New);
                     match random.below(4) {
-                        0 => txn.unlock_row(&bank.table, rid),
+                        0 => txn.locks().unlock_row(&bank.table, rid),
                         1 => txn.rollback().unwrap(),
                         _ => drop(txn.commit().unwrap()),
                     }
@@ -101,7 +101,7 @@ fn a_lock_released_while_others_queue_is_nobodys() {
         Scheduler::new(seed).run((0..4).map(body).collect());
         let mut txn = engine.session(Isolation::ReadCommitted);
         for rid in &bank.accounts {
-            let locked = txn.try_lock_row(&bank.table, *rid, LockMode::Exclusive).unwrap();
+            let locked = txn.locks().try_lock_row(&bank.table, *rid, LockMode::Exclusive).unwrap();
             assert_eq!(locked, Some(LockOutcome::New), "seed {seed}: a row is locked by nobody");
         }
         txn.rollback().unwrap();
@@ -119,24 +119,24 @@ fn a_row_locked_written_and_undone_is_one_lock() {
     let (one, two) = (bank.accounts[0], bank.accounts[1]);
     let held = || engine.counters().locks_held;
     let mut txn = engine.session(Isolation::ReadCommitted);
-    assert_eq!(txn.lock_row(&bank.table, one, LockMode::Exclusive).unwrap(), LockOutcome::New);
+    assert_eq!(txn.locks().lock_row(&bank.table, one, LockMode::Exclusive).unwrap(), LockOutcome::New);
     txn.start_statement();
     txn.update(&bank.table, one, &row_bytes(1)).unwrap();
     assert_eq!(held(), 1);
     txn.rollback_statement();
     assert_eq!(held(), 1);
-    txn.unlock_row(&bank.table, one);
+    txn.locks().unlock_row(&bank.table, one);
     assert_eq!(held(), 0);
     // Through the lock table: shared first, then raised by the write.
-    assert_eq!(txn.lock_row(&bank.table, two, LockMode::Shared).unwrap(), LockOutcome::New);
+    assert_eq!(txn.locks().lock_row(&bank.table, two, LockMode::Shared).unwrap(), LockOutcome::New);
     txn.update(&bank.table, two, &row_bytes(1)).unwrap();
     assert_eq!(held(), 1);
     txn.rollback_statement();
-    txn.unlock_row(&bank.table, two);
+    txn.locks().unlock_row(&bank.table, two);
     assert_eq!(held(), 0);
     let mut other = engine.session(Isolation::ReadCommitted);
     for rid in [one, two] {
-        let locked = other.try_lock_row(&bank.table, rid, LockMode::Exclusive).unwrap();
+        let locked = other.locks().try_lock_row(&bank.table, rid, LockMode::Exclusive).unwrap();
         assert_eq!(locked, Some(LockOutcome::New), "the first transaction still holds the row");
     }
 }

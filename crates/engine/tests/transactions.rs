@@ -96,7 +96,7 @@ fn a_deadlock_has_one_victim() {
     });
     let mine = loop {
         let mut probe = engine.session(Isolation::ReadCommitted);
-        if probe.try_lock_row(&table, b, perdura_engine::LockMode::Exclusive).unwrap().is_none() {
+        if probe.locks().try_lock_row(&table, b, perdura_engine::LockMode::Exclusive).unwrap().is_none() {
             break one.update(&table, b, b"b1").map_err(|error| error.kind());
         }
         probe.rollback().unwrap();

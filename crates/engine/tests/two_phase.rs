@@ -150,7 +150,7 @@ fn nothing_is_shown_before_what_precedes_it_is_durable() {
             txn.set_lock_wait_timeout(Duration::from_secs(100));
             while writers.load(Ordering::Relaxed) > 0 {
                 txn.start_statement();
-                txn.lock_row(&table, rows[0], LockMode::Shared).unwrap();
+                txn.locks().lock_row(&table, rows[0], LockMode::Shared).unwrap();
                 let row = txn.read(&table, rows[0], ReadView::Newest).unwrap().unwrap();
                 // SAFETY: the statement has not ended.
                 let csn = csns.lock()[usize::from(unsafe { row.bytes() }[0])];

@@ -284,7 +284,7 @@ fn a_snapshot_does_not_decide_what_is_unique() {
     let own = keyed.insert(&mut old, &fields(1, 1).row()).unwrap();
     // It sees the old row, which is gone, and its own with the same key.
     let mut seen = Vec::new();
-    let mut scan = old.index_scan(&keyed.table, 1, perdura_engine::ReadView::Snapshot);
+    let mut scan = old.index(&keyed.table, 1).scan(perdura_engine::ReadView::Snapshot);
     scan.seek(&old, std::ops::Bound::Unbounded, perdura_engine::Direction::Forward).unwrap();
     while let Some(rid) = scan.next(&old).unwrap() {
         seen.push(rid);

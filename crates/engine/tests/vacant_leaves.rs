@@ -38,7 +38,7 @@ fn delete(engine: &Engine, keyed: &Keyed, rids: &[Rid]) {
 /// The first number that a walk meets from `number` on.
 fn from(txn: &mut Session, keyed: &Keyed, number: u64, direction: Direction, view: ReadView) -> Option<u64> {
     txn.start_statement();
-    let mut scan = txn.index_scan(&keyed.table, keyed.index_of(Kind::Number), view);
+    let mut scan = txn.index(&keyed.table, keyed.index_of(Kind::Number)).scan(view);
     scan.seek(txn, Bound::Included(&number.to_be_bytes()), direction).unwrap();
     let found = step(&mut scan, txn, direction).unwrap();
     let found = found.map(|_| u64::from_be_bytes(scan.key().try_into().expect("eight bytes")));

@@ -1,8 +1,8 @@
 //! CRC-32C (Castagnoli), as all structures in persistent memory are checked by.
 //!
 //! Most of them are a line or two long: there the crate's three parallel streams take longer to set
-//! up than the sum itself. So short inputs go through the processor's instruction one word after
-//! the other, and long ones to the crate.
+//! up than the checksum itself. So short inputs go through the processor's instruction one word
+//! after the other, and long ones to the crate.
 
 use crc32c::crc32c_append as long;
 

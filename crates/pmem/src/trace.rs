@@ -1,7 +1,7 @@
 //! Content of a recording: events, labels and marks.
 //!
 //! A [`Tap`] receives every event of a simulated medium with its call site, in the order in which
-//! the effects happen. Code above labels stretches ([`span`]) and tests mark what an oracle must
+//! the effects happen. Code above labels spans ([`span`]) and tests mark what an oracle must
 //! know ([`mark`], [`ack`]); both cost one load and a branch unless the calling thread is attached
 //! to a tap.
 
@@ -77,9 +77,9 @@ pub enum Access<'a> {
     SyncDir,
     /// The process ended: its processors have drained what it stored past the cache.
     Ended,
-    /// Start of a labelled stretch.
+    /// Start of a labelled span.
     Enter(&'static str),
-    /// End of a labelled stretch.
+    /// End of a labelled span.
     Leave(&'static str),
     /// Something the oracle must know.
     Mark(u64),
@@ -130,13 +130,13 @@ impl Drop for Attached {
     }
 }
 
-/// Label of stretches whose stores need not be durable when a thread acknowledges, and which may
+/// Label of spans whose stores need not be durable when a thread acknowledges, and which may
 /// flush lines that others have flushed meanwhile for other words in them: the lint asks for no
 /// flush of such stores, and finds none of such flushes redundant.
 pub const TRANSIENT: &str = "transient";
 
-/// A labelled stretch of a thread's work, until dropped.
-#[must_use = "the stretch ends when this is dropped"]
+/// A labelled span of a thread's work, until dropped.
+#[must_use = "the span ends when this is dropped"]
 pub struct Span {
     label: &'static str,
     tap: Option<Arc<dyn Tap>>,

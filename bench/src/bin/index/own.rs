@@ -62,7 +62,7 @@ impl<const BYTES: usize> Own<BYTES> {
         let mut session = self.session();
         session.start_statement();
         for key in keys {
-            let found = session.find(&self.table, 0, key, ReadView::Snapshot).expect("the index is sound");
+            let found = session.index(&self.table, 0).find(key, ReadView::Snapshot).expect("the index is sound");
             black_box(found.expect("the key is there"));
         }
         session.end_statement();
@@ -72,7 +72,7 @@ impl<const BYTES: usize> Own<BYTES> {
     pub fn ranges(&self, starts: &[Key<BYTES>], length: usize) {
         let mut session = self.session();
         session.start_statement();
-        let mut scan = session.index_scan(&self.table, 0, ReadView::Snapshot);
+        let mut scan = session.index(&self.table, 0).scan(ReadView::Snapshot);
         for start in starts {
             scan.seek(&session, Bound::Included(start), Direction::Forward).expect("the index is sound");
             let mut sum = 0u64;

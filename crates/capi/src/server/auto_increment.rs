@@ -221,7 +221,7 @@ pub unsafe extern "C" fn perdura_counter_check(
             }
             let direction = if descends { Direction::Forward } else { Direction::Backward };
             let mut session = engine.engine().session(Isolation::ReadCommitted);
-            let found = session.outermost_key(&table, index as usize, items(bound, bound_length), direction)?;
+            let found = session.index(&table, index as usize).outermost_key(items(bound, bound_length), direction)?;
             let found = found.unwrap_or_default();
             key.copy_from_nonoverlapping(found.as_ptr(), found.len());
             length.write(found.len());

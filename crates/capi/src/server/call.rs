@@ -36,7 +36,7 @@ pub(super) fn call_or<T>(engine: Option<&Engine>, otherwise: T, body: impl FnOnc
 fn fail_stop(engine: Option<&Engine>, panic: &str) {
     let text = format!("a defect was met: {panic}; restart the server and report this");
     if let Some(engine) = engine {
-        // If this panics too, the caller is still told.
+        // If this panics too, the caller still learns of it.
         let _ = catch_unwind(AssertUnwindSafe(|| engine.fail_stop(&text)));
     }
     message::keep(&text, None);

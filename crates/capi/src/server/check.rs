@@ -30,8 +30,8 @@ pub struct PerduraCheckHooks {
 /// stores nothing, marks nothing and locks no row. After a hundred faults it ends.
 ///
 /// # Errors
-/// DAMAGED if there were faults, of which the caller was told; KILLED if the caller did not let it
-/// go on.
+/// DAMAGED if there were faults, which were reported to the caller; KILLED if the caller did not
+/// let it go on.
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone; `record` must be a record of the

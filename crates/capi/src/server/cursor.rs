@@ -42,16 +42,16 @@ pub enum PerduraLock {
 pub(super) enum Reading {
     /// Unlocked, from the snapshot.
     Plain,
-    /// Unlocked; the caller claims the rows that it uses.
-    ToClaim(LockMode),
+    /// Unlocked; the caller locks the rows that it uses.
+    SemiConsistent(LockMode),
     /// Each row locked before the caller sees it.
     Locked(LockMode),
 }
 
 impl Reading {
-    pub(super) fn of_locked(lock: PerduraLock, claims: bool) -> Reading {
+    pub(super) fn of_locked(lock: PerduraLock, is_semi_consistent: bool) -> Reading {
         let mode = if lock == PerduraLock::Shared { LockMode::Shared } else { LockMode::Exclusive };
-        if claims { Reading::ToClaim(mode) } else { Reading::Locked(mode) }
+        if is_semi_consistent { Reading::SemiConsistent(mode) } else { Reading::Locked(mode) }
     }
 }
 
@@ -81,7 +81,7 @@ pub struct PerduraCursor {
     pub(super) rid: Option<Rid>,
     pub(super) lock: PerduraLock,
     pub(super) skip_locked: bool,
-    claims: bool,
+    is_semi_consistent: bool,
     /// The last commit that the search has seen.
     pub(super) searched: Csn,
     /// Where the cursor stands in an index that it reads.
@@ -108,11 +108,11 @@ pub struct PerduraCursor {
     scan_reading: Option<Reading>,
     /// How the current row was read.
     pub(super) reading: Option<Reading>,
-    /// The current row as the caller saw it unlocked, until it claims it.
+    /// The current row as the caller saw it unlocked, until it locks it.
     pub(super) offered: Option<RowRef>,
-    /// The claimed row has changed: the next read gives it out once more.
+    /// The row has changed before it was locked: the next read gives it out once more.
     pub(super) again: bool,
-    /// The last read or claim took the row's lock: it may be given back.
+    /// The last read or semi-consistent lock took the row's lock: it may be given back.
     pub(super) newly_locked: bool,
     /// An earlier statement has left the cursor's place, and the next read goes on from there.
     pub(super) left: Option<Left>,
@@ -136,7 +136,7 @@ impl PerduraCursor {
             rid: None,
             lock: PerduraLock::None,
             skip_locked: false,
-            claims: false,
+            is_semi_consistent: false,
             searched: 0,
             index: IndexPosition::new(),
             has_index: false,
@@ -212,9 +212,9 @@ impl PerduraCursor {
         self.reading = None;
     }
 
-    /// Sets whether the caller claims the rows that it uses, so that others stay unlocked.
-    pub(super) fn set_claims(&mut self, claims: bool) {
-        self.claims = claims;
+    /// Sets whether the caller locks the rows that it uses, so that others stay unlocked.
+    pub(super) fn set_semi_consistent(&mut self, is_semi_consistent: bool) {
+        self.is_semi_consistent = is_semi_consistent;
     }
 
     /// Bytes of a bitmap with a bit for each column.
@@ -269,7 +269,7 @@ impl PerduraCursor {
         self.locks_duplicates = false;
         self.counted = Block::default();
         self.chooses = false;
-        self.claims = false;
+        self.is_semi_consistent = false;
         self.leave_row();
         if self.buffer.capacity() > BUFFER_KEPT {
             self.buffer = Vec::new();
@@ -374,7 +374,7 @@ impl PerduraCursor {
     fn lock_duplicate(&self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<bool> {
         let Some((index, rid)) = self.duplicate else { return Ok(true) };
         self.lock_row(session, rid, LockMode::Exclusive)?;
-        Ok(session.txn.find(&self.table, index, keys[index].bytes, ReadView::Newest)? == Some(rid))
+        Ok(session.txn.index(&self.table, index).find(keys[index].bytes, ReadView::Newest)? == Some(rid))
     }
 
     #[cold]
@@ -511,11 +511,11 @@ impl PerduraCursor {
     }
 
     /// Begins a replica's search, among the newest rows, for the row that the primary changed. The
-    /// search locks none: changing the row claims it, and fails if it has changed since it was
+    /// search locks none: changing the row locks it, and fails if it has changed since it was
     /// found; the replica then applies the transaction again.
     pub(super) fn start_search(&mut self, session: &mut Session) -> Outcome<()> {
         self.searched = session.txn.catch_up()?;
-        self.claims = true;
+        self.is_semi_consistent = true;
         self.start_scan(session)
     }
 
@@ -558,7 +558,7 @@ impl PerduraCursor {
     #[inline(never)]
     pub(super) unsafe fn next(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
         self.go_on(session)?;
-        let reading = *self.scan_reading.get_or_insert_with(|| Reading::of_locked(self.lock, self.claims));
+        let reading = *self.scan_reading.get_or_insert_with(|| Reading::of_locked(self.lock, self.is_semi_consistent));
         self.reading = Some(reading);
         if let Reading::Locked(mode) = reading {
             // SAFETY: as the caller vouches for.
@@ -609,7 +609,7 @@ impl PerduraCursor {
         if !self.lock_table(session)? {
             return Ok(PerduraCode::End);
         }
-        // The server reads a row by its position only to use it: no claim follows. A row that is in
+        // The server reads a row by its position only to use it: no lock follows. A row that is in
         // the way of another one is newer than the snapshot, maybe; locking it finds that out.
         let is_in_the_way = self.duplicate.is_some_and(|(_, row)| row == rid);
         let reading = match self.reads_plainly(session) && !is_in_the_way {

@@ -125,8 +125,8 @@ impl PerduraDefinition {
     /// Pointer and count must agree.
     pub(super) unsafe fn index_definitions(&self) -> Vec<IndexDefinition> {
         // SAFETY: as the caller vouches for.
-        let given = unsafe { items(self.indexes, self.index_count) };
+        let declarations = unsafe { items(self.indexes, self.index_count) };
         let declared = |index: &PerduraIndex| IndexDefinition { unique: index.unique, key_bytes: index.key_bytes };
-        given.iter().map(declared).collect()
+        declarations.iter().map(declared).collect()
     }
 }

@@ -29,24 +29,29 @@ pub unsafe extern "C" fn perdura_cursor_open(
     unsafe {
         let engine = (*engine).engine();
         call(Some(engine), || {
-            let (given, indexes) = ((*definition).checked()?, (*definition).index_definitions());
-            cursor.write(Box::into_raw(Box::new(open(engine, CStr::from_ptr(path), &given, &indexes)?)));
+            let (declared, indexes) = ((*definition).checked()?, (*definition).index_definitions());
+            cursor.write(Box::into_raw(Box::new(open(engine, CStr::from_ptr(path), &declared, &indexes)?)));
             Ok(PerduraCode::Ok)
         })
     }
 }
 
-fn open(engine: &Engine, path: &CStr, given: &Definition<'_>, indexes: &[IndexDefinition]) -> Outcome<PerduraCursor> {
+fn open(
+    engine: &Engine,
+    path: &CStr,
+    declared: &Definition<'_>,
+    indexes: &[IndexDefinition],
+) -> Outcome<PerduraCursor> {
     let table = engine.table(&name::of_path(path)?)?;
     let stored = table.definition();
     let stored = definition::stored(&stored, &table.name())?;
     // The server keeps the definitions of partitions itself and changes their id at will: there
     // only the layout counts.
-    let found_by_pool = !stored.frm.is_empty() && !given.version.is_empty();
+    let found_by_pool = !stored.frm.is_empty() && !declared.version.is_empty();
     let has_indexes =
         (0..table.indexes()).map(|index| table.index_definition(index)).eq(indexes.iter().copied().map(Some));
-    let has_records = stored.layout.has_same_records(&given.layout);
-    if !has_records || !has_indexes || found_by_pool && stored.version != given.version {
+    let has_records = stored.layout.has_same_records(&declared.layout);
+    if !has_records || !has_indexes || found_by_pool && stored.version != declared.version {
         let code = if found_by_pool { PerduraCode::DefinitionChanged } else { PerduraCode::Damaged };
         let message = format!("table {} has another definition in the pool than in the server", table.name());
         return Err(Failure::new(code, message));
@@ -151,15 +156,15 @@ pub unsafe extern "C" fn perdura_cursor_set_columns(cursor: *mut PerduraCursor, 
     call_or(None, (), || cursor.set_columns(columns));
 }
 
-/// Sets whether the caller claims the rows that it uses ([`super::rows::perdura_claim`]). A scan
-/// then locks no row by itself.
+/// Sets whether the caller locks the rows that it uses
+/// ([`super::rows::perdura_lock_semi_consistent`]). A scan then locks no row by itself.
 ///
 /// # Safety
 /// `cursor` must be open and used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_cursor_claims(cursor: *mut PerduraCursor, claims: bool) {
+pub unsafe extern "C" fn perdura_cursor_semi_consistent(cursor: *mut PerduraCursor, is_semi_consistent: bool) {
     // SAFETY: as the caller vouches for.
-    unsafe { &mut *cursor }.set_claims(claims);
+    unsafe { &mut *cursor }.set_semi_consistent(is_semi_consistent);
 }
 
 /// Sets whether the caller is going to change the row whose key an insert meets: that row is then

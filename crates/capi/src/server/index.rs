@@ -253,7 +253,7 @@ pub unsafe extern "C" fn perdura_index_estimate(
     // SAFETY: as the caller vouches for.
     unsafe {
         on(cursor, session, |cursor, session| {
-            let found = session.txn.index_estimate(cursor.table(), index as usize, from.bound(), to.bound())?;
+            let found = session.txn.index(cursor.table(), index as usize).estimate(from.bound(), to.bound())?;
             rows.write(found);
             Ok(PerduraCode::Ok)
         })

@@ -148,8 +148,8 @@ impl IndexPosition {
     fn scan(&mut self, session: &mut Session, table: &Arc<Table>) -> &mut IndexScan {
         let spare = &mut self.spare;
         self.scan.get_or_insert_with(|| match self.to_lock {
-            true => session.txn.index_scan_to_lock(table, self.index, std::mem::take(spare)),
-            false => session.txn.index_scan_with(table, self.index, self.view, std::mem::take(spare)),
+            true => session.txn.index(table, self.index).scan_to_lock(std::mem::take(spare)),
+            false => session.txn.index(table, self.index).scan_with(self.view, std::mem::take(spare)),
         })
     }
 
@@ -204,7 +204,7 @@ impl IndexPosition {
     }
 
     fn look_up(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<Rid>> {
-        let found = session.txn.find(table, self.index, &self.sought, self.view)?;
+        let found = session.txn.index(table, self.index).find(&self.sought, self.view)?;
         if let Some(rid) = found.filter(|_| self.descends()) {
             self.scan(session, table).note_found(rid);
         }

@@ -206,7 +206,7 @@ impl PerduraCursor {
         index: usize,
         (number, of): (u32, u32),
     ) -> Outcome<Option<Vec<u8>>> {
-        let mut scan = session.txn.index_scan(&self.table, index, ReadView::Newest);
+        let mut scan = session.txn.index(&self.table, index).scan(ReadView::Newest);
         scan.seek(&session.txn, Bound::Unbounded, Direction::Backward)?;
         if scan.previous(&session.txn)?.is_none() {
             return Ok(None);

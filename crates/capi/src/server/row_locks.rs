@@ -1,7 +1,7 @@
 //! How a cursor locks the rows that a statement uses, and the table under SERIALIZABLE.
 //!
-//! A claim locks a row that the caller saw unlocked, and compares the newest version under the lock
-//! with what the caller saw.
+//! A semi-consistent lock is of a row that the caller saw unlocked: the newest version under the
+//! lock is compared with the one that the caller saw.
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, PerduraLock, Reading};
@@ -19,11 +19,11 @@ impl PerduraCursor {
             PerduraLock::None | PerduraLock::Shared => LockMode::Shared,
             PerduraLock::Exclusive | PerduraLock::Write => LockMode::Exclusive,
         };
-        if session.txn.try_lock_table(&self.table, mode)? {
+        if session.txn.locks().try_lock_table(&self.table, mode)? {
             return Ok(true);
         }
         if !self.skip_locked {
-            session.waiting(|txn| txn.lock_table(&self.table, mode))?;
+            session.waiting(|txn| txn.locks().lock_table(&self.table, mode))?;
         }
         Ok(!self.skip_locked)
     }
@@ -43,8 +43,9 @@ impl PerduraCursor {
     /// Locks the current row, which the caller is going to use. False if the caller must not use
     /// what it saw: the row has changed, and the next read gives it out once more; or somebody else
     /// has locked it and the statement skips it.
-    pub(super) fn claim(&mut self, session: &mut Session) -> Outcome<bool> {
-        let (Some(Reading::ToClaim(mode)), Some(offered), Some(rid)) = (self.reading, self.offered.take(), self.rid)
+    pub(super) fn lock_semi_consistent(&mut self, session: &mut Session) -> Outcome<bool> {
+        let (Some(Reading::SemiConsistent(mode)), Some(offered), Some(rid)) =
+            (self.reading, self.offered.take(), self.rid)
         else {
             return Ok(true);
         };
@@ -54,7 +55,7 @@ impl PerduraCursor {
         Ok(!self.again)
     }
 
-    /// Gives the claimed row out as it is now, under its lock. `None` if it is gone.
+    /// Gives the row that was locked after it was seen out as it is now. `None` if it is gone.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
@@ -88,7 +89,7 @@ impl PerduraCursor {
     pub(super) fn lock_for_write(&mut self, session: &mut Session, rid: Rid) -> Outcome<()> {
         match self.reading {
             Some(Reading::Locked(LockMode::Exclusive)) => Ok(()),
-            Some(Reading::ToClaim(_)) => match self.claim(session)? {
+            Some(Reading::SemiConsistent(_)) => match self.lock_semi_consistent(session)? {
                 true => Ok(()),
                 false => Err(self.changed(rid)),
             },
@@ -117,14 +118,14 @@ impl PerduraCursor {
         mode: LockMode,
     ) -> Outcome<Option<(LockOutcome, Option<RowRef>)>> {
         if mode == LockMode::Exclusive
-            && let Some(locked) = session.txn.lock_and_read_free_row(&self.table, rid)?
+            && let Some(locked) = session.txn.locks().lock_and_read_free_row(&self.table, rid)?
         {
             return Ok(Some(locked));
         }
         let outcome = match (self.skip_locked, mode) {
-            (true, _) => session.txn.try_lock_row(&self.table, rid, mode)?,
+            (true, _) => session.txn.locks().try_lock_row(&self.table, rid, mode)?,
             // It is contended, as the attempt above has found.
-            (false, LockMode::Exclusive) => Some(session.waiting(|txn| txn.lock_row(&self.table, rid, mode))?),
+            (false, LockMode::Exclusive) => Some(session.waiting(|txn| txn.locks().lock_row(&self.table, rid, mode))?),
             (false, _) => Some(self.lock_row(session, rid, mode)?),
         };
         let Some(outcome) = outcome else { return Ok(None) };
@@ -155,17 +156,17 @@ impl PerduraCursor {
         Ok(row)
     }
 
-    /// Releases the row's lock if the last read or claim took it.
+    /// Releases the row's lock if the last read or semi-consistent lock took it.
     pub(super) fn unlock(&mut self, session: &mut Session) {
         if std::mem::take(&mut self.newly_locked)
             && let Some(rid) = self.rid
         {
-            session.txn.unlock_row(&self.table, rid);
+            session.txn.locks().unlock_row(&self.table, rid);
         }
         self.leave_row();
     }
 
-    /// Forgets what a claim of the current row would need.
+    /// Forgets what a semi-consistent lock of the current row would need.
     pub(super) fn leave_row(&mut self) {
         self.offered = None;
         self.again = false;
@@ -175,12 +176,12 @@ impl PerduraCursor {
     /// Locks a row. If it must wait, the session's hooks are called around the wait.
     pub(super) fn lock_row(&self, session: &mut Session, rid: Rid, mode: LockMode) -> Outcome<LockOutcome> {
         let locked = match mode {
-            LockMode::Exclusive => session.txn.lock_free_row(&self.table, rid),
-            _ => session.txn.try_lock_row(&self.table, rid, mode),
+            LockMode::Exclusive => session.txn.locks().lock_free_row(&self.table, rid),
+            _ => session.txn.locks().try_lock_row(&self.table, rid, mode),
         };
         match locked? {
             Some(outcome) => Ok(outcome),
-            None => session.waiting(|txn| txn.lock_row(&self.table, rid, mode)).map_err(Failure::from),
+            None => session.waiting(|txn| txn.locks().lock_row(&self.table, rid, mode)).map_err(Failure::from),
         }
     }
 }

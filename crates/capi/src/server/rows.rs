@@ -99,11 +99,14 @@ pub unsafe extern "C" fn perdura_read(
 /// # Safety
 /// Cursor and session must be live and used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_claim(cursor: *mut PerduraCursor, session: *const PerduraSession) -> PerduraCode {
+pub unsafe extern "C" fn perdura_lock_semi_consistent(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         on(cursor, session, |cursor, session| {
-            Ok(if cursor.claim(session)? { PerduraCode::Ok } else { PerduraCode::End })
+            Ok(if cursor.lock_semi_consistent(session)? { PerduraCode::Ok } else { PerduraCode::End })
         })
     }
 }
@@ -122,8 +125,8 @@ pub unsafe extern "C" fn perdura_keep(cursor: *mut PerduraCursor, session: *cons
     unsafe { on(cursor, session, |cursor, session| cursor.keep(session).map(|()| PerduraCode::Ok)) }
 }
 
-/// Releases the lock on the row read last, if that read or its claim took it. For rows that the
-/// statement turns out not to use.
+/// Releases the lock on the row read last, if that read or its semi-consistent lock took it. For
+/// rows that the statement turns out not to use.
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone.

@@ -8,8 +8,8 @@
 //! rows again, it replaces the word in the unpublished page. The writing thread flushes, and fences
 //! before another thread goes on (I3).
 
-use super::claim::Step;
 use super::own_segments::OwnSegments;
+use super::row_request::Step;
 use crate::error::Result;
 use crate::files::directory::Directory;
 use crate::format::{Record, Rid, VersionHeader, Word, fold_row, page_crc};

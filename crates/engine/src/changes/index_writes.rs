@@ -3,33 +3,121 @@
 //! Each entry is in the shadow of its leaf, in the change that bears the transaction's name. Where
 //! others have replaced a leaf, the writer itself knows the new ones.
 
-use super::behind::Behind;
-use super::claim::Step;
-use super::table_writes::TableWrites;
+use super::deferred_flush::DeferredFlush;
+use super::row_request::Step;
+use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Record, data_file_name, push_entry};
 use crate::index::insert::{EntryWrite, Inserted, Uniqueness};
 use crate::index::leaf::LeafId;
+use crate::index::leaf_order::Sought;
 use crate::index::redo::LeafRecord;
-use crate::index::tree::{Ground, Index, Sought};
+use crate::index::replace::Ground;
+use crate::index::table_index::Index;
+use crate::index::touched::TouchedLeaves;
 use crate::table::Table;
 use perdura_log::Csn;
 
-impl TableWrites {
+/// Changes of a transaction to the indexes of one table.
+#[derive(Default)]
+pub struct IndexWrites {
+    /// The leaves that it has touched.
+    leaves: TouchedLeaves,
+    /// The entry at hand.
+    entry: Vec<u8>,
+}
+
+impl IndexWrites {
+    /// Whether nothing was touched.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    /// Estimated DRAM, in bytes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.leaves.bytes()
+    }
+
+    /// Forgets what nobody can go back to, up to step `floor`.
+    pub fn forget_below(&mut self, floor: u64) {
+        self.leaves.forget_below(floor);
+    }
+
+    /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so,
+    /// the caller fences.
+    pub fn flush_rest(&mut self, target: &Target) -> bool {
+        self.leaves.flush_rest(target.table.index_list().leaves())
+    }
+
+    /// Hands the redo records of the leaves to `add`.
+    pub fn log(&self, target: &Target, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+        let leaves = target.table.index_list().leaves();
+        each_leaf(target, self.leaves.leaves(), |leaf| match leaves.record(leaf, &target.writer) {
+            Some(record) => add(record),
+            None => Ok(()),
+        })
+    }
+
+    /// Stores what the committed transaction has done to leaves.
+    pub fn publish(&mut self, target: &Target, csn: Csn, deferred: &DeferredFlush) {
+        let own = self.leaves.take();
+        let leaves = target.table.index_list().leaves();
+        let mut queued = Vec::new();
+        always(target, &own, |leaf| {
+            leaves.publish(leaf, (&target.writer, csn), || deferred.add_leaf(&target.table, leaf), &mut queued);
+        });
+        // Purge takes nothing of a commit before it is reported as stored.
+        leaves.queue().push_all(csn, queued);
+    }
+
+    /// Undoes what was done to leaves after step `seen`.
+    pub fn undo(&mut self, target: &Target, seen: u64) {
+        let own = self.leaves.take_since(seen);
+        let leaves = target.table.index_list().leaves();
+        always(target, &own, |leaf| leaves.undo(leaf, &target.writer, Some(seen)));
+    }
+
+    /// Takes the transaction's changes off all leaves.
+    pub fn abandon(&mut self, target: &Target) {
+        let own = self.leaves.take();
+        let leaves = target.table.index_list().leaves();
+        always(target, &own, |leaf| leaves.undo(leaf, &target.writer, None));
+    }
+
+    /// Gives a prepared transaction the changes back that a record of it names.
+    pub fn restore(&mut self, target: &Target, record: &LeafRecord) -> Result<()> {
+        target.table.index_list().restore(target.table.chain(), record, &target.writer, &mut self.leaves)
+    }
+}
+
+/// Changes entries of a table's indexes for a transaction.
+pub struct EntryWriter<'w> {
+    target: &'w Target,
+    writes: &'w mut IndexWrites,
+}
+
+impl<'w> EntryWriter<'w> {
+    pub(super) fn new(target: &'w Target, writes: &'w mut IndexWrites) -> EntryWriter<'w> {
+        EntryWriter { target, writes }
+    }
+
     /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row
     /// has it. `visible` tells the visible CSN, and `sought` may be the way to the key.
-    pub fn insert_entry(
-        &mut self,
+    pub fn insert(
+        self,
         index: usize,
         (key, row, unique): (&[u8], u64, Uniqueness),
         at: Step,
         sought: Option<&Sought<'_>>,
         visible: &dyn Fn() -> Csn,
     ) -> Result<Inserted> {
-        let ground = Ground { segments: self.table.space().segments(), visible };
-        let entry = entry_of(&mut self.entry, key, row);
-        let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
-        let inserted = index_of(&self.table, index)?.insert(ground, (&write, unique), sought, &mut self.leaves);
+        let ground = Ground { segments: self.target.table.space().segments(), visible };
+        let entry = entry_of(&mut self.writes.entry, key, row);
+        let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
+        let inserted =
+            index_of(&self.target.table, index)?.insert(ground, (&write, unique), sought, &mut self.writes.leaves);
         inserted.map_err(|error| error.in_index(index))
     }
 
@@ -37,91 +125,50 @@ impl TableWrites {
     ///
     /// # Errors
     /// Damaged if there is none.
-    pub fn delete_entry(&mut self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
-        let entry = entry_of(&mut self.entry, key, row);
-        let write = EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor };
-        let deleted = index_of(&self.table, index)?.delete(&write, &mut self.leaves);
+    pub fn delete(self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
+        let entry = entry_of(&mut self.writes.entry, key, row);
+        let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
+        let deleted = index_of(&self.target.table, index)?.delete(&write, &mut self.writes.leaves);
         if deleted.map_err(|error| error.in_index(index))? {
             return Ok(());
         }
-        let what = format_args!("index {index} of table {} lacks the entry of row {row:#x}", self.table.name());
-        Err(Error::damaged_index(&data_file_name(self.table.id(), 0), 0, what))
+        let what = format_args!("index {index} of table {} lacks the entry of row {row:#x}", self.target.table.name());
+        Err(Error::damaged_index(&data_file_name(self.target.table.id(), 0), 0, what))
     }
 
     /// Takes back the last change of the entry of `row` under `key`, made in step `at`.
-    pub fn take_back_entry(&mut self, index: usize, key: &[u8], row: u64, at: Step) {
-        let entry = entry_of(&mut self.entry, key, row);
-        if let Ok(index) = index_of(&self.table, index) {
-            index.take_back(&EntryWrite { entry, writer: &self.writer, step: at.step, floor: at.floor });
+    pub fn take_back(self, index: usize, key: &[u8], row: u64, at: Step) {
+        let entry = entry_of(&mut self.writes.entry, key, row);
+        if let Ok(index) = index_of(&self.target.table, index) {
+            index.take_back(&EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor });
         }
     }
+}
 
-    /// Calls `body` with each leaf that may have changes of the transaction, until there are no
-    /// more.
-    fn each_leaf(&self, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
-        let leaves = self.table.index_list().leaves();
-        for (index, leaf) in own.iter().enumerate() {
-            leaves.prefetch(|at| own.get(at).copied(), index);
-            body(*leaf)?;
+/// Calls `body` with each leaf that may have changes of the transaction, until there are no more.
+fn each_leaf(target: &Target, own: &[LeafId], mut body: impl FnMut(LeafId) -> Result<()>) -> Result<()> {
+    let leaves = target.table.index_list().leaves();
+    for (index, leaf) in own.iter().enumerate() {
+        leaves.prefetch(|at| own.get(at).copied(), index);
+        body(*leaf)?;
+    }
+    let mut seen = 0;
+    loop {
+        // Whoever replaces a leaf says so before others can lock it.
+        let inherited = target.writer.inherited(target.table.id(), &mut seen);
+        if inherited.is_empty() {
+            return Ok(());
         }
-        let mut seen = 0;
-        loop {
-            // Whoever replaces a leaf says so before others can lock it.
-            let inherited = self.writer.inherited(self.table.id(), &mut seen);
-            if inherited.is_empty() {
-                return Ok(());
-            }
-            inherited.into_iter().try_for_each(&mut body)?;
-        }
+        inherited.into_iter().try_for_each(&mut body)?;
     }
+}
 
-    fn always(&self, own: &[LeafId], mut body: impl FnMut(LeafId)) {
-        let infallible = self.each_leaf(own, |leaf| {
-            body(leaf);
-            Ok(())
-        });
-        debug_assert!(infallible.is_ok());
-    }
-
-    /// Hands the redo records of the leaves to `add`.
-    pub(super) fn log_leaves(&self, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        let leaves = self.table.index_list().leaves();
-        self.each_leaf(self.leaves.leaves(), |leaf| match leaves.record(leaf, &self.writer) {
-            Some(record) => add(record),
-            None => Ok(()),
-        })
-    }
-
-    /// Stores what the committed transaction has done to leaves.
-    pub(super) fn publish_leaves(&mut self, csn: Csn, behind: &Behind) {
-        let own = self.leaves.take();
-        let leaves = self.table.index_list().leaves();
-        let mut queued = Vec::new();
-        self.always(&own, |leaf| {
-            leaves.publish(leaf, (&self.writer, csn), || behind.add_leaf(&self.table, leaf), &mut queued);
-        });
-        // Purge takes nothing of a commit before it is reported as stored.
-        leaves.queue().push_all(csn, queued);
-    }
-
-    /// Undoes what was done to leaves after step `seen`.
-    pub(super) fn undo_leaves(&mut self, seen: u64) {
-        let own = self.leaves.take_since(seen);
-        let leaves = self.table.index_list().leaves();
-        self.always(&own, |leaf| leaves.undo(leaf, &self.writer, Some(seen)));
-    }
-
-    /// Takes the transaction's changes off all leaves.
-    pub(super) fn abandon_leaves(&mut self) {
-        let own = self.leaves.take();
-        let leaves = self.table.index_list().leaves();
-        self.always(&own, |leaf| leaves.undo(leaf, &self.writer, None));
-    }
-
-    /// Gives a prepared transaction the changes back that a record of it names.
-    pub(crate) fn restore_leaf(&mut self, record: &LeafRecord) -> Result<()> {
-        self.table.index_list().restore(self.table.chain(), record, &self.writer, &mut self.leaves)
-    }
+fn always(target: &Target, own: &[LeafId], mut body: impl FnMut(LeafId)) {
+    let infallible = each_leaf(target, own, |leaf| {
+        body(leaf);
+        Ok(())
+    });
+    debug_assert!(infallible.is_ok());
 }
 
 /// The entry of `row` under `key`, made in `buffer`.

@@ -1,8 +1,8 @@
 //! The pages of a table in which a transaction has locked or written rows, and in which step it
 //! first wrote to each, so that undo finds what it looks for.
 
-use super::claim::Step;
 use super::memory::Memory;
+use super::row_request::Step;
 use crate::format::Word;
 use crate::shadow::change::Change;
 use crate::shadow::slots::{LockedPage, Shadows};

@@ -5,9 +5,9 @@
 //! numbered by *steps*. Whoever takes a position ends the present step: a scan sees the steps
 //! before it, a rollback undoes those after.
 
-use super::behind::Behind;
 use super::bulk::BulkMark;
-use super::claim::Step;
+use super::deferred_flush::DeferredFlush;
+use super::row_request::Step;
 use super::table_writes::TableWrites;
 use crate::error::Result;
 use crate::format::{Record, Rid, Word};
@@ -187,12 +187,12 @@ impl WriteSet {
     /// primary key. Returns false if it was hidden already.
     pub fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
         self.hides = true;
-        self.table(table, owner).hidden.hide(row, at.step)
+        self.table(table, owner).hidden().hide(row, at.step)
     }
 
     /// Shows a row of the snapshot again that the present step has hidden.
     pub fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
-        self.table(table, owner).hidden.show(row);
+        self.table(table, owner).hidden().show(row);
     }
 
     /// Whether consistent reads may have to leave rows out ([`WriteSet::is_hidden`]).
@@ -216,7 +216,7 @@ impl WriteSet {
             return;
         }
         let Some(writes) = self.writes_of(table) else { return };
-        for row in writes.hidden.within(base..base + words.len() as u64).filter(|row| writes.hides(*row, seen)) {
+        for row in writes.hidden_within(base..base + words.len() as u64, seen) {
             words[(row - base) as usize] = Word::EMPTY;
         }
     }
@@ -228,7 +228,7 @@ impl WriteSet {
                 writes.note_rows(self.step);
             }
         }
-        // The part still missing is the beginning of a bulk insert.
+        // A missing mark is the beginning of a bulk insert.
         let mut bulk = SmallVec::new();
         if self.tables.iter().any(TableWrites::has_bulk) {
             bulk.extend(self.tables.iter().map(TableWrites::mark));
@@ -301,10 +301,10 @@ impl WriteSet {
         }
     }
 
-    /// Stores directory words and page states of the committed transaction; `behind` has the words
-    /// flushed before a checkpoint goes past them.
-    pub fn publish(&mut self, csn: Csn, behind: &Behind) {
-        self.tables.iter_mut().for_each(|writes| writes.publish(csn, behind));
+    /// Stores directory words and page states of the committed transaction; `deferred` has the
+    /// words flushed before a checkpoint goes past them.
+    pub fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
+        self.tables.iter_mut().for_each(|writes| writes.publish(csn, deferred));
     }
 
     /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands

@@ -67,7 +67,7 @@ impl Geometry {
 
     /// Size of the smallest file whose segments have `segment_bytes`, as
     /// [`Geometry::segment_bytes_in`] gives them.
-    pub fn file_bytes_with(self, segment_bytes: u64) -> u64 {
+    pub(crate) fn file_bytes_with(self, segment_bytes: u64) -> u64 {
         if segment_bytes > SEGMENT_BYTES_MIN { segment_bytes * SEGMENTS_IN_FILE } else { 0 }
     }
 

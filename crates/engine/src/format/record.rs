@@ -116,7 +116,7 @@ impl Record {
     }
 
     /// Size of a delta record of `rows` rows, the last of them at position `last`, in bytes.
-    pub fn delta_bytes(rows: usize, last: u16) -> usize {
+    pub(crate) fn delta_bytes(rows: usize, last: u16) -> usize {
         RECORD_BYTES + (usize::from(last) / 64 + 1 + rows) * 8
     }
 

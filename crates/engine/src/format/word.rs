@@ -69,7 +69,7 @@ impl Word {
     }
 
     /// The same place, without the flag.
-    pub fn alive(self) -> Word {
+    pub(crate) fn alive(self) -> Word {
         Word::even(self.0 & !(1 << PARITY_BIT) & !TOMBSTONE)
     }
 

@@ -6,8 +6,8 @@
 //! crash story.
 
 use super::bulk::LeafWriter;
-use super::leaf::LeafId;
-use super::tree::{Index, damaged};
+use super::leaf::{LeafId, damaged};
+use super::table_index::Index;
 use crate::error::Result;
 use crate::format::{LeafKind, entry_key, entry_row, push_entry};
 use crate::space::segments::Segments;
@@ -90,7 +90,7 @@ impl IndexBuild {
     /// sorts about `memory` bytes at a time.
     pub fn new(index: Arc<Index>, unique: bool, memory: usize) -> IndexBuild {
         let (entries, runs, leaves) = (Entries::default(), Vec::new(), Vec::new());
-        // A vector that grows may have twice the room that it needs.
+        // A list that grows may have twice the room that it needs.
         IndexBuild { index, unique, memory: (memory / 2).clamp(1, MEMORY_MAX), entries, runs, leaves, in_use: false }
     }
 
@@ -99,7 +99,7 @@ impl IndexBuild {
     /// # Errors
     /// Configuration if the key is too long.
     pub fn add(&mut self, key: &[u8], row: u64, may_repeat: bool) -> Result<bool> {
-        self.index.check_length(key)?;
+        self.index.form().check_length(key)?;
         let Entries { bytes, places } = &mut self.entries;
         let at = bytes.len();
         push_entry(bytes, key, row);
@@ -187,7 +187,7 @@ impl IndexBuild {
     pub fn put_in_use(&mut self) {
         let leaves = self.index.leaves();
         self.in_use = true;
-        let mut entering = self.index.entering();
+        let mut entering = self.index.order().entering();
         for leaf in &self.leaves {
             let bytes = leaves.bytes(*leaf);
             // Planted: they say so only in DRAM.

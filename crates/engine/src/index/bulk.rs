@@ -5,9 +5,9 @@
 
 use super::leaf::LeafId;
 use super::replace::separator;
-use super::tree::Index;
+use super::table_index::Index;
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafShape, units_for_long};
+use crate::format::LEAF_UNIT;
 use crate::space::segments::Segments;
 
 /// Entries after which a leaf whose entries differ in length is full: some 48 have room.
@@ -66,23 +66,17 @@ impl LeafWriter {
         Ok(is_full)
     }
 
-    fn shape(&self, index: &Index) -> LeafShape {
-        LeafShape { index: index.number, entry: index.entry_bytes(), low: self.low.len() as u16 }
-    }
-
     fn units(&self, index: &Index, count: usize, stored: u64, longest: u64) -> u32 {
-        match index.entry_bytes() {
-            0 => units_for_long(self.low.len(), count, stored, longest, index.leaves().units_max()),
-            _ => index.fixed_units,
-        }
+        index.form().units_for(self.low.len(), count, stored, longest)
     }
 
     fn has_room(&self, index: &Index, entry: &[u8]) -> bool {
         let (count, more) = (self.ends.len() + 1, entry.len() as u64 + 3);
         let (stored, longest) = (self.stored + more, self.longest.max(more));
         let bytes = u64::from(self.units(index, count, stored, longest)) * LEAF_UNIT;
-        let (shape, slots) = (self.shape(index), self.shape(index).slots(bytes));
-        if index.entry_bytes() != 0 {
+        let shape = index.form().shape(self.low.len());
+        let slots = shape.slots(bytes);
+        if index.form().is_fixed() {
             return count as u32 <= (slots - slots / SLOTS_FREE).max(2);
         }
         let is_large = count > LONG_ENTRIES || count > 3 && stored > LONG_BYTES;
@@ -93,7 +87,7 @@ impl LeafWriter {
         let units = self.units(index, self.ends.len(), self.stored, self.longest);
         let leaf = index.leaves().take(segments, units)?;
         let entries: Vec<_> = (0..self.ends.len()).map(|at| (self.pending(at), 0, at as u32)).collect();
-        index.fill(leaf, &self.low, 0, &entries, &[u64::MAX]);
+        index.replacer().fill(leaf, &self.low, 0, &entries, &[u64::MAX]);
         self.leaves.push(leaf);
         let start = if self.ends.len() == 1 { 0 } else { self.ends[self.ends.len() - 2] };
         self.before.clear();

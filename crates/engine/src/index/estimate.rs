@@ -6,60 +6,61 @@
 
 use super::leaf::{LeafBytes, bits};
 use super::leaf_shadow::View;
-use super::tree::Index;
+use super::populated::LowKeys;
+use super::table_index::Index;
 use crate::error::Result;
+use perdura_tree::Tree;
 use std::ops::Bound;
 
 /// Leaves behind the first up to which the entries of a range are counted.
 const COUNTED: u64 = 4;
 
-impl Index {
-    /// Number of entries between two bounds, which are beginnings of keys: exact within a few
-    /// leaves, otherwise by the number of leaves between. All of the index has about `entries`. The
-    /// caller holds a snapshot.
-    pub fn estimate(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, view: &View<'_>, entries: u64) -> Result<u64> {
-        let key = match from {
-            Bound::Unbounded => Vec::new(),
-            Bound::Included(key) => key.to_vec(),
-            Bound::Excluded(key) => beyond(key),
-        };
-        let end = match to {
-            Bound::Unbounded => beyond(b""),
-            Bound::Included(key) => beyond(key),
-            Bound::Excluded(key) => key.to_vec(),
-        };
-        if key >= end {
-            return self.check().map(|()| 0);
-        }
-        // Leaves that a walk passes by do not count.
-        let tree = self.among_populated(view, || &self.populated).unwrap_or(&self.tree);
-        let leaves = tree.between(&key, &end);
-        if leaves > COUNTED {
-            self.check()?;
-            return Ok((u128::from(leaves) * u128::from(entries) / u128::from(tree.len().max(1))).max(1) as u64);
-        }
-        self.count(key, &end, view)
+/// Number of entries of an index between two bounds, which are beginnings of keys: exact within a
+/// few leaves, otherwise by the number of leaves between. All of the index has about `entries`. The
+/// caller holds a snapshot.
+pub fn estimate(index: &Index, (from, to): (Bound<&[u8]>, Bound<&[u8]>), view: &View<'_>, entries: u64) -> Result<u64> {
+    let key = match from {
+        Bound::Unbounded => Vec::new(),
+        Bound::Included(key) => key.to_vec(),
+        Bound::Excluded(key) => beyond(key),
+    };
+    let end = match to {
+        Bound::Unbounded => beyond(b""),
+        Bound::Included(key) => beyond(key),
+        Bound::Excluded(key) => key.to_vec(),
+    };
+    if key >= end {
+        return index.check().map(|()| 0);
     }
+    // Leaves that a walk passes by do not count.
+    let order = index.order();
+    let between = |tree: &Tree<LowKeys>| (tree.between(&key, &end), tree.len());
+    let (leaves, all) = order.populated().among(view, between).unwrap_or_else(|| between(order.tree()));
+    if leaves > COUNTED {
+        index.check()?;
+        return Ok((u128::from(leaves) * u128::from(entries) / u128::from(all.max(1))).max(1) as u64);
+    }
+    count(index, key, &end, view)
+}
 
-    /// Number of entries from `key` to before `end`, in twice as many leaves as are counted at
-    /// most.
-    fn count(&self, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result<u64> {
-        let mut counted = 0;
-        for _ in 0..=2 * COUNTED {
-            let found = self.read(&key, view, |leaf, slots, end_of_leaf| {
-                let high = end_of_leaf.high();
-                let end = high.map_or(end, |high| high.min(end));
-                Ok((entries_between(leaf, slots, &key, end), high.map(<[u8]>::to_vec)))
-            })?;
-            let Some((entries, high)) = found else { break };
-            counted += entries;
-            match high {
-                Some(high) if &high[..] < end => key = high,
-                _ => break,
-            }
+/// Number of entries from `key` to before `end`, in twice as many leaves as are counted at
+/// most.
+fn count(index: &Index, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result<u64> {
+    let mut counted = 0;
+    for _ in 0..=2 * COUNTED {
+        let found = index.read(&key, view, |leaf, slots, end_of_leaf| {
+            let high = end_of_leaf.high();
+            let end = high.map_or(end, |high| high.min(end));
+            Ok((entries_between(leaf, slots, &key, end), high.map(<[u8]>::to_vec)))
+        })?;
+        let Some((entries, high)) = found else { break };
+        counted += entries;
+        match high {
+            Some(high) if &high[..] < end => key = high,
+            _ => break,
         }
-        Ok(counted)
     }
+    Ok(counted)
 }
 
 /// Number of entries in `slots` of a leaf from `key` to before `end`. An estimate takes entries for

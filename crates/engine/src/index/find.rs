@@ -1,13 +1,14 @@
 //! Reading an index: which entries a snapshot sees.
 
-use super::leaf::{LeafBytes, LeafId, bits};
+use super::leaf::{LeafBytes, LeafId, bits, damaged};
+use super::leaf_order::LeafEnd;
 use super::leaf_shadow::View;
 use super::page::Page;
-use super::tree::{Index, LeafEnd, damaged};
+use super::table_index::Index;
 use crate::error::Result;
 use crate::format::{entry_key, entry_row};
 use perdura_pmem::Mutant;
-use perdura_tree::{Keys, Place};
+use perdura_tree::Place;
 use std::borrow::Cow;
 
 /// Finding of a walk at a key.
@@ -29,7 +30,7 @@ impl Index {
         mut body: impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
         self.check()?;
-        self.at_place(key, |leaf, place| self.read_leaf(leaf, place, view, &mut body))
+        self.order().at_place(key, |leaf, place| self.read_leaf(leaf, place, view, &mut body))
     }
 
     /// As [`Index::read`], of the leaf at a place; `None` if it was not the one of the key
@@ -42,7 +43,7 @@ impl Index {
         body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
         let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
-        let end = LeafEnd::of(self, place);
+        let end = self.order().end_of(place);
         let mark = slot.quiet(view.snapshot);
         let shadow = if mark.is_none() { slot.lock_existing() } else { None };
         if mark.is_none() && shadow.is_none() {
@@ -94,14 +95,14 @@ impl Index {
         self.check()?;
         let mut from = Cow::Borrowed(key);
         loop {
-            let found = self.at_place(&from, |leaf, place| {
+            let found = self.order().at_place(&from, |leaf, place| {
                 let is_vacant = || self.leaves().leaf(leaf).is_vacant();
                 if is_vacant()
-                    && let Some(next) = self.among_populated(view, || self.populated.higher(&from))
+                    && let Some(next) = self.order().populated().among(view, |populated| populated.higher(&from))
                 {
                     // As long as the vacant leaf has the key, all populated ones beyond it begin
                     // above the key.
-                    let next = next.map(|next| self.tree.keys().key(next));
+                    let next = next.map(|next| self.order().low(next));
                     return Ok((is_vacant() && place.holds()).then_some(Step::Onward(next)));
                 }
                 let filled =
@@ -136,11 +137,11 @@ impl Index {
     pub fn page_before(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         loop {
-            let Some((before, low)) = self.populated_below(key, view) else { return Ok(false) };
+            let Some((before, low)) = self.order().populated_below(key, view) else { return Ok(false) };
             let found = self.page_at(low, view, page)?;
             // If the leaf is still there it was the one that was read, and nothing that `view` sees
             // lies between its end and the key.
-            if !found || self.populated_below(key, view).is_some_and(|(now, _)| now == before) {
+            if !found || self.order().populated_below(key, view).is_some_and(|(now, _)| now == before) {
                 break;
             }
         }

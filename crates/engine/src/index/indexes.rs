@@ -1,8 +1,8 @@
 //! The indexes of a table.
 
-use super::leaf::{LeafId, bits};
+use super::leaf::{LeafId, bits, damaged};
 use super::leaves::Leaves;
-use super::tree::{Index, damaged};
+use super::table_index::Index;
 use crate::error::{Error, Result};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
@@ -29,7 +29,7 @@ pub struct Indexes {
     /// Damaged leaves, which stay as they are until their index is dropped.
     broken: Mutex<Vec<Broken>>,
     /// How far the last round of purge went.
-    pub(super) purged: AtomicU64,
+    purged: AtomicU64,
 }
 
 impl Indexes {
@@ -88,7 +88,7 @@ impl Indexes {
     /// the number of a dropped index counts, whatever it says. Damaged leaves that may have been of
     /// the index are no leaves any more. The caller keeps purge off.
     pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
-        dropped.each_leaf(|leaf| {
+        dropped.order().each_leaf(|leaf| {
             let shadow = self.leaves.leaf(leaf).slot.lock_existing();
             self.leaves.retire(leaf, visible, shadow.map_or_else(Default::default, |mut shadow| shadow.take()));
         });
@@ -155,6 +155,11 @@ impl Indexes {
         &self.leaves
     }
 
+    /// Notes that a round of purge went up to `limit`.
+    pub(super) fn note_purged(&self, limit: Csn) {
+        self.purged.store(limit, Ordering::Relaxed);
+    }
+
     /// Whether closing the table loses nothing of its indexes.
     pub fn is_at_rest(&self) -> bool {
         let purged = self.purged.load(Ordering::Relaxed);
@@ -186,7 +191,7 @@ impl Leaves {
         for slot in bits(slots) {
             let entry = bytes.entry(slot);
             let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
-            // Searches for the entry go by its fingerprint.
+            // A search for the entry goes by its fingerprint.
             if bytes.find(1 << slot, entry) != Some(slot) {
                 return Err(damaged(&bytes, "an entry of an index' leaf does not have its fingerprint"));
             }
@@ -215,7 +220,7 @@ impl Leaves {
         // Planted: it comes back.
         let gone = deleted
             | if perdura_pmem::planted(Mutant::LateCommitRevivesEntry) { 0 } else { shadow.deleted_and_stored() };
-        // Redo stores it again until it is flushed behind.
+        // Redo stores it again until the deferred flush.
         let _unflushed = trace::span(trace::TRANSIENT);
         let before = bytes.loaded_valid();
         let valid = (before | inserted) & !gone;

@@ -1,12 +1,13 @@
 //! Changes of an index by transactions: they insert entries, delete them, and take that back.
 
-use super::leaf::bits;
-use super::leaf_shadow::{Standing, View};
-use super::replace::Spares;
+use super::leaf::{bits, damaged};
+use super::leaf_order::{LockedLeaf, Sought};
+use super::leaf_shadow::{EntryState, View};
+use super::replace::{Ground, Spares};
+use super::table_index::Index;
 use super::touched::TouchedLeaves;
-use super::tree::{Ground, Index, LockedLeaf, Sought, damaged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{LEAF_UNIT, entry_key, entry_row, fold_entry, key_bytes_max};
+use crate::error::Result;
+use crate::format::{entry_key, entry_row, fold_entry};
 use crate::shadow::page::OwnView;
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
@@ -52,6 +53,19 @@ pub enum Inserted {
     Crowded,
 }
 
+impl EntryWrite<'_> {
+    /// The slot among `slots` with the entry that was written last in a step: one that counts was
+    /// inserted after one that was deleted.
+    fn newest_in(&self, leaf: &LockedLeaf<'_>, slots: u64) -> Option<u32> {
+        let own = OwnView { writer: self.writer, seen: u64::MAX };
+        let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
+        let of_step =
+            leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, self.writer) && change.is_of(self.step));
+        let of_step = of_step.fold(0, |slots, change| slots | change.inserted | change.deleted) & slots;
+        leaf.bytes.find(of_step & seen, self.entry).or_else(|| leaf.bytes.find(of_step, self.entry))
+    }
+}
+
 impl Uniqueness {
     fn snapshot(self) -> Option<Csn> {
         match self {
@@ -62,11 +76,41 @@ impl Uniqueness {
 }
 
 /// Search for the holder of a key.
-struct Held<'w> {
+struct HolderSearch<'w> {
     writer: &'w Arc<Writer>,
     snapshot: Option<Csn>,
     /// The row that has the key at the snapshot.
     before: Option<u64>,
+}
+
+impl HolderSearch<'_> {
+    /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the
+    /// snapshot.
+    fn in_leaf(&mut self, leaf: &LockedLeaf<'_>, end: Option<&[u8]>, key: &[u8]) -> Result<Option<Inserted>> {
+        let valid = leaf.valid()?;
+        let before = self.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View { snapshot, own: None }));
+        for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
+            let state = leaf.shadow.entry_state(valid, slot, self.writer);
+            if state == EntryState::Gone && before >> slot & 1 == 0 {
+                continue;
+            }
+            let entry =
+                leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
+            if entry_key(entry) != key || end.is_some_and(|end| entry >= end) {
+                continue;
+            }
+            let row = entry_row(entry);
+            if state == EntryState::Gone {
+                self.before = Some(row);
+                continue;
+            }
+            return Ok(Some(match state {
+                EntryState::Undecided => Inserted::Undecided(row),
+                _ => Inserted::Taken(row),
+            }));
+        }
+        Ok(None)
+    }
 }
 
 impl Index {
@@ -83,13 +127,14 @@ impl Index {
         touched: &mut TouchedLeaves,
     ) -> Result<Inserted> {
         self.check()?;
-        self.check_length(entry_key(write.entry))?;
+        self.form().check_length(entry_key(write.entry))?;
         self.begin(ground)?;
         let mut spares = Spares::new(self.leaves());
         loop {
-            let first = sought.take().and_then(|sought| self.lock_sought(sought, unique == Uniqueness::Repeats));
+            let first =
+                sought.take().and_then(|sought| self.order().lock_sought(sought, unique == Uniqueness::Repeats));
             let first = first.or_else(|| {
-                self.lock(match unique {
+                self.order().lock(match unique {
                     Uniqueness::Repeats => write.entry,
                     _ => entry_key(write.entry),
                 })
@@ -99,17 +144,6 @@ impl Index {
                 return Ok(inserted);
             }
         }
-    }
-
-    pub(super) fn check_length(&self, key: &[u8]) -> Result<()> {
-        let segment_bytes = u64::from(self.leaves().units_max()) * LEAF_UNIT;
-        let most = key_bytes_max(segment_bytes);
-        if key.len() <= most {
-            return Ok(());
-        }
-        let what =
-            format!("in a pool with segments of {segment_bytes} bytes keys have up to {most}, not {}", key.len());
-        Err(Error::new(ErrorKind::Configuration, what))
     }
 
     /// As [`Index::insert`], with the first leaf that may have the key locked; `None` if it is to
@@ -125,17 +159,17 @@ impl Index {
         let key = entry_key(write.entry);
         let mut locked = smallvec::SmallVec::<[LockedLeaf<'i>; 1]>::new();
         locked.push(first);
-        let mut held = Held { writer: write.writer, snapshot: unique.snapshot(), before: None };
+        let mut search = HolderSearch { writer: write.writer, snapshot: unique.snapshot(), before: None };
         if unique != Uniqueness::Repeats {
             let mut end = locked[0].end.near();
-            if let Some(met) = self.holder_of(&locked[0], end, key, &mut held)? {
+            if let Some(met) = search.in_leaf(&locked[0], end, key)? {
                 return Ok(Some(met));
             }
             // Entries of the key may go on in the next leaves.
             while let Some(high) = end.filter(|high| high.starts_with(key)) {
-                let next = self.lock(high).expect("an index with a leaf");
+                let next = self.order().lock(high).expect("an index with a leaf");
                 end = next.end.high();
-                if let Some(met) = self.holder_of(&next, end, key, &mut held)? {
+                if let Some(met) = search.in_leaf(&next, end, key)? {
                     return Ok(Some(met));
                 }
                 locked.push(next);
@@ -152,12 +186,12 @@ impl Index {
             }
             // Mostly two places are needed. They are taken with nothing locked, before the entries
             // are looked at.
-            if spares.are_none() && self.entry_bytes() != 0 {
+            if spares.are_none() && self.form().is_fixed() {
                 drop(locked);
-                spares.provide([self.fixed_units; 2], ground.segments)?;
+                spares.provide([self.form().fixed_units(); 2], ground.segments)?;
                 return Ok(None);
             }
-            let Some(plan) = self.plan(target, write.entry)? else {
+            let Some(plan) = self.replacer().plan(target, write.entry)? else {
                 // Whoever waits for purge to make room has it look at the leaf.
                 self.leaves().queue().push_asked(target.id);
                 return Ok(Some(Inserted::Crowded));
@@ -171,10 +205,10 @@ impl Index {
             let target = locked.pop().expect("at least one leaf");
             // Not to be flushed again once the leaf has retired.
             touched.flush_gathered(self.leaves());
-            self.replace(ground, target, &plan, spares)?;
+            self.replacer().replace(ground, target, &plan, spares)?;
             return Ok(None);
         };
-        self.populate(target);
+        self.order().populate(target);
         let ranges = target.bytes.write(place, write.entry);
         let (change, first) = target.shadow.change(write.writer, write.step);
         change.inserted |= 1 << place.0;
@@ -183,47 +217,13 @@ impl Index {
         drop(locked);
         touched.note(leaf, write.step, first);
         touched.note_written(self.leaves(), leaf, ranges);
-        Ok(Some(held.before.map_or(Inserted::Done, Inserted::DoneOver)))
-    }
-
-    /// Holder of `key` in a leaf below `end`, if there is one. Notes a row that had the key at the
-    /// snapshot.
-    fn holder_of(
-        &self,
-        leaf: &LockedLeaf<'_>,
-        end: Option<&[u8]>,
-        key: &[u8],
-        held: &mut Held<'_>,
-    ) -> Result<Option<Inserted>> {
-        let valid = leaf.valid()?;
-        let before = held.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View { snapshot, own: None }));
-        for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
-            let standing = leaf.shadow.standing(valid, slot, held.writer);
-            if standing == Standing::Gone && before >> slot & 1 == 0 {
-                continue;
-            }
-            let entry =
-                leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
-            if entry_key(entry) != key || end.is_some_and(|end| entry >= end) {
-                continue;
-            }
-            let row = entry_row(entry);
-            if standing == Standing::Gone {
-                held.before = Some(row);
-                continue;
-            }
-            return Ok(Some(match standing {
-                Standing::Undecided => Inserted::Undecided(row),
-                _ => Inserted::Taken(row),
-            }));
-        }
-        Ok(None)
+        Ok(Some(search.before.map_or(Inserted::Done, Inserted::DoneOver)))
     }
 
     /// Deletes an entry. Returns false if there is none.
     pub fn delete(&self, write: &EntryWrite<'_>, touched: &mut TouchedLeaves) -> Result<bool> {
         self.check()?;
-        let Some(mut leaf) = self.lock(write.entry) else { return Ok(false) };
+        let Some(mut leaf) = self.order().lock(write.entry) else { return Ok(false) };
         let own = OwnView { writer: write.writer, seen: u64::MAX };
         let seen = leaf.shadow.seen(leaf.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
         let Some(slot) = leaf.bytes.find(seen, write.entry) else { return Ok(false) };
@@ -238,22 +238,11 @@ impl Index {
 
     /// Takes back the insertion of an entry, or its deletion, in the step that it was made in.
     pub fn take_back(&self, write: &EntryWrite<'_>) {
-        let Some(mut leaf) = self.lock(write.entry) else { return };
+        let Some(mut leaf) = self.order().lock(write.entry) else { return };
         let own = leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
         let slots = own.fold(0, |slots, change| slots | change.inserted | change.deleted);
-        if let Some(slot) = self.newest_of(&leaf, slots, write) {
+        if let Some(slot) = write.newest_in(&leaf, slots) {
             leaf.shadow.undo_one(write.writer, write.step, (slot, fold_entry(write.entry)));
         }
-    }
-
-    /// The slot among `slots` with the entry that was written last in a step: one that counts was
-    /// inserted after one that was deleted.
-    fn newest_of(&self, leaf: &LockedLeaf<'_>, slots: u64, write: &EntryWrite<'_>) -> Option<u32> {
-        let own = OwnView { writer: write.writer, seen: u64::MAX };
-        let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
-        let of_step =
-            leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer) && change.is_of(write.step));
-        let of_step = of_step.fold(0, |slots, change| slots | change.inserted | change.deleted) & slots;
-        leaf.bytes.find(of_step & seen, write.entry).or_else(|| leaf.bytes.find(of_step, write.entry))
     }
 }

@@ -4,6 +4,7 @@
 //! not change meanwhile: its slot is used again only when no snapshot needs it (I8), and likewise
 //! the place of the leaf.
 
+use crate::error::Error;
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks,
     key_fingerprint, leaf_check, leaf_version,
@@ -32,6 +33,13 @@ pub struct LeafBytes<'a> {
     slots: u32,
 }
 
+/// Damage in a leaf.
+#[cold]
+pub fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
+    let (file, at) = leaf.place();
+    Error::damaged_index(file, at, what)
+}
+
 /// A range of a leaf's bytes.
 pub type Range = std::ops::Range<u64>;
 
@@ -54,14 +62,14 @@ impl Lines {
         self.0.iter_mut().zip(other.0).for_each(|(lines, others)| *lines |= others);
     }
 
-    /// Stretches of adjacent lines: the first of each, and their number.
+    /// Runs of adjacent lines: the first of each, and their number.
     fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().zip((0..).step_by(64)).flat_map(|(lines, base)| {
             let mut rest = *lines;
             std::iter::from_fn(move || {
                 let first = (rest != 0).then(|| rest.trailing_zeros())?;
                 let count = (!(rest >> first)).trailing_zeros();
-                // Adding the lowest bit carries through the stretch.
+                // Adding the lowest bit carries through the run.
                 rest &= rest.wrapping_add(1 << first);
                 Some((base + u64::from(first), u64::from(count)))
             })

@@ -7,7 +7,7 @@
 
 use super::stored_changes::{StoredChange, StoredChanges};
 use crate::shadow::page::OwnView;
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::shadow::slot::Shadow;
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
@@ -57,9 +57,9 @@ impl View<'_> {
     }
 }
 
-/// Standing of a slot's entry for a transaction that wants its key.
+/// State of a slot's entry for a transaction that wants its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum EntryState {
     /// It counts.
     There,
     /// It does not, or will not once this transaction commits.
@@ -116,8 +116,8 @@ impl LeafShadow {
         ((valid | all_deleted) & !all_inserted | inserted) & !deleted
     }
 
-    /// Standing of the entry in slot `slot` for `writer`.
-    pub fn standing(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> Standing {
+    /// State of the entry in slot `slot` for `writer`.
+    pub fn entry_state(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> EntryState {
         let bit = 1 << slot;
         let view = View { snapshot: Csn::MAX, own: Some(OwnView { writer, seen: u64::MAX }) };
         let is_open = |change: &LeafChange| {
@@ -129,13 +129,13 @@ impl LeafShadow {
             // Planted: a key that another transaction is deleting is free; one that another is
             // inserting.
             if perdura_pmem::planted(Mutant::PendingDeleteIsFree) && open.deleted & bit != 0 {
-                return Standing::Gone;
+                return EntryState::Gone;
             }
             if !perdura_pmem::planted(Mutant::PendingInsertIsFree) {
-                return Standing::Undecided;
+                return EntryState::Undecided;
             }
         }
-        if self.seen(valid, &view) & bit != 0 { Standing::There } else { Standing::Gone }
+        if self.seen(valid, &view) & bit != 0 { EntryState::There } else { EntryState::Gone }
     }
 
     /// Whether `writer` has done anything here that is not stored.
@@ -243,13 +243,13 @@ impl LeafShadow {
 
     /// Forgets what every snapshot sees and no redo repeats, merges what no snapshot tells apart,
     /// and so forgets entries between whose insertion and deletion no snapshot comes.
-    pub fn forget(&mut self, reach: &Reach) {
+    pub fn forget(&mut self, horizon: &PurgeHorizon) {
         // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees
         // its entry.
-        let limit = if perdura_pmem::planted(Mutant::SlotReusedBeforeRedo) { Csn::MAX } else { reach.limit() };
-        let limit = if perdura_pmem::planted(Mutant::SlotReusedUnderSnapshot) { reach.covered() } else { limit };
+        let limit = if perdura_pmem::planted(Mutant::SlotReusedBeforeRedo) { Csn::MAX } else { horizon.limit() };
+        let limit = if perdura_pmem::planted(Mutant::SlotReusedUnderSnapshot) { horizon.covered() } else { limit };
         self.has_lost |= self.stored.all().1 != 0;
-        self.stored.forget(limit, reach);
+        self.stored.forget(limit, horizon);
     }
 
     /// Whether there are so many stored changes that purge is to merge them before they are below
@@ -356,9 +356,9 @@ mod tests {
             valid = (valid | inserted) & !deleted;
             shadow.set_stored(&writer, csn);
             states.push(valid);
-            // Forgotten changes have slots to be used again.
+            // Changes that are forgotten leave slots to be used again.
             if random.one_in(5) {
-                shadow.forget(&Reach::new(0, csn, vec![0]));
+                shadow.forget(&PurgeHorizon::new(0, csn, vec![0]));
                 states.iter_mut().skip(1).for_each(|state| *state = u64::MAX);
                 states[csn as usize] = valid;
             }
@@ -376,7 +376,7 @@ mod tests {
             let mut live: Vec<Csn> = vec![0];
             live.extend((0..random.below(4)).map(|_| known[random.below(known.len() as u64) as usize]));
             let before: Vec<u64> = known.iter().map(|csn| seen(&shadow, valid, *csn)).collect();
-            shadow.forget(&Reach::new(0, covered, live.clone()));
+            shadow.forget(&PurgeHorizon::new(0, covered, live.clone()));
             for (csn, before) in known.iter().zip(before) {
                 if *csn >= covered || live.contains(csn) {
                     let now = seen(&shadow, valid, *csn);
@@ -386,7 +386,7 @@ mod tests {
             assert!(shadow.stored.iter().is_sorted_by_key(|change| change.csn), "seed {seed}");
             let uncovered = shadow.stored.iter().filter(|change| change.csn > covered).count();
             assert!(shadow.stored.iter().count() <= live.len() + 1 + uncovered, "seed {seed}");
-            shadow.forget(&Reach::new(COMMITS, COMMITS, Vec::new()));
+            shadow.forget(&PurgeHorizon::new(COMMITS, COMMITS, Vec::new()));
             assert!(shadow.is_settled() && shadow.occupied(valid) == valid, "seed {seed}");
         }
     }

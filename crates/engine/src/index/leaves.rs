@@ -351,7 +351,7 @@ impl Leaves {
             }
             let id = segments.take_free(u64::from(units) * LEAF_UNIT, 0)?;
             let file = segments.chain().file_of(id);
-            // Former content of the segment must not look like leaves.
+            // Bytes that a segment held before must not look like leaves.
             let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
             clear(file.region(), (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
             file.set_kind(id.index, SegmentKind::Leaves(units));

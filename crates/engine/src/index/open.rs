@@ -8,7 +8,7 @@
 use super::indexes::{Broken, Indexes};
 use super::leaf::LeafId;
 use super::leaves::Leaves;
-use super::tree::Index;
+use super::table_index::Index;
 use crate::error::Error;
 use crate::files::chain::{Chain, SegmentId};
 use crate::format::{IndexDefinition, LEAF_HEADER, LeafKind};
@@ -42,7 +42,7 @@ struct Segment {
     damaged: Vec<(Broken, Error)>,
 }
 
-/// Those who open a table.
+/// The threads that open a table.
 struct Workers(Option<ThreadPool>);
 
 impl Workers {
@@ -83,37 +83,50 @@ fn head_of(low: &[u8]) -> u128 {
     u128::from_be_bytes(head)
 }
 
-impl Indexes {
-    /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size
-    /// in units of 256 bytes. It reads the headers of leaves, and changes nothing. An index with a
-    /// damaged leaf refuses every use.
-    pub fn open(
-        chain: &Chain,
-        definitions: &[(u16, IndexDefinition)],
-        next_number: u16,
-        segments: Vec<(u32, SegmentId)>,
-    ) -> Indexes {
-        let segment_bytes = chain.context().geometry.segment_bytes;
-        let indexes = Indexes::create(chain.table(), definitions, next_number, segment_bytes);
-        let workers = Workers::of_table(segments.len());
-        let add = |(units, id)| (id, indexes.leaves().add_segment(chain, id, units));
+/// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size in
+/// units of 256 bytes. It reads the headers of leaves, and changes nothing. An index with a damaged
+/// leaf refuses every use.
+pub fn open(
+    chain: &Chain,
+    definitions: &[(u16, IndexDefinition)],
+    next_number: u16,
+    segments: Vec<(u32, SegmentId)>,
+) -> Indexes {
+    let segment_bytes = chain.context().geometry.segment_bytes;
+    let indexes = Indexes::create(chain.table(), definitions, next_number, segment_bytes);
+    Opening { indexes: &indexes, chain, workers: Workers::of_table(segments.len()) }.read(segments);
+    indexes
+}
+
+/// Opening of a table's indexes.
+struct Opening<'o> {
+    indexes: &'o Indexes,
+    chain: &'o Chain,
+    workers: Workers,
+}
+
+impl<'o> Opening<'o> {
+    fn leaves(&self) -> &'o Leaves {
+        self.indexes.leaves()
+    }
+
+    fn read(&self, segments: Vec<(u32, SegmentId)>) {
+        let (indexes, leaves) = (self.indexes, self.leaves());
+        let add = |(units, id)| (id, leaves.add_segment(self.chain, id, units));
         let segments: Vec<(SegmentId, Vec<LeafId>)> = segments.into_iter().map(add).collect();
-        let mut found: Vec<Vec<Found>> = definitions.iter().map(|_| Vec::new()).collect();
-        for segment in workers.map(&segments, |(id, leaves)| indexes.read_segment(chain, *id, leaves)) {
+        let mut found: Vec<Vec<Found>> = indexes.iter().map(|_| Vec::new()).collect();
+        for segment in self.workers.map(&segments, |(id, leaves)| self.read_segment(*id, leaves)) {
             segment.in_use.into_iter().for_each(|(position, leaf)| found[position].push(leaf));
-            segment.free.into_iter().for_each(|leaf| indexes.leaves().put(leaf));
+            segment.free.into_iter().for_each(|leaf| leaves.put(leaf));
             segment.damaged.into_iter().for_each(|(broken, error)| indexes.note_broken(broken, &error));
             indexes.note_void(segment.void);
         }
-        for (index, leaves) in indexes.iter().zip(found) {
-            indexes.enter(index, leaves, &workers);
-        }
-        indexes
+        indexes.iter().zip(found).for_each(|(index, leaves)| self.enter(index, leaves));
     }
 
     /// Reads the headers of a segment's leaves.
-    fn read_segment(&self, chain: &Chain, id: SegmentId, leaves: &[LeafId]) -> Segment {
-        let region = chain.file_of(id).region();
+    fn read_segment(&self, id: SegmentId, leaves: &[LeafId]) -> Segment {
+        let region = self.chain.file_of(id).region();
         let mut segment = Segment::default();
         for &leaf in leaves {
             self.read_leaf(leaf, &mut segment);
@@ -136,12 +149,14 @@ impl Indexes {
             Ok(Some((LeafKind::InUse, bytes))) => (bytes, bytes.shape().index),
             Err(state) => return damaged(None, &format!("{state:#018x} is not the state of an index' leaf")),
         };
-        match self.iter().position(|index| index.number() == number) {
+        match self.indexes.iter().position(|index| index.number() == number) {
             None => segment.void.push(leaf),
             Some(_) if !bytes.is_sound(self.leaves().salt(leaf)) => {
                 damaged(Some(number), "the header of an index' leaf does not match its check");
             }
-            Some(position) if self.index(position).is_some_and(|index| index.has_shape(bytes.shape())) => {
+            Some(position)
+                if self.indexes.index(position).is_some_and(|index| index.form().has_shape(bytes.shape())) =>
+            {
                 segment.in_use.push((position, Found { leaf, head: head_of(bytes.low()) }));
             }
             Some(_) => damaged(Some(number), "a leaf does not have the form of the index that it is of"),
@@ -150,9 +165,9 @@ impl Indexes {
 
     /// Enters the leaves that opening has found. Of several with one low key the latest version
     /// counts.
-    fn enter(&self, index: &Index, mut leaves: Vec<Found>, workers: &Workers) {
+    fn enter(&self, index: &Index, mut leaves: Vec<Found>) {
         let bytes = |found: &Found| self.leaves().bytes(found.leaf);
-        workers.sort(&mut leaves, |left, right| {
+        self.workers.sort(&mut leaves, |left, right| {
             left.head.cmp(&right.head).then_with(|| bytes(left).low().cmp(bytes(right).low()))
         });
         let mut void = Vec::new();
@@ -167,13 +182,13 @@ impl Indexes {
             }
             is_same
         });
-        self.note_void(void);
+        self.indexes.note_void(void);
         if let Some(first) = leaves.first().filter(|first| !bytes(first).low().is_empty()) {
             let (file, at) = bytes(first).place();
             let error = Error::damaged_index(file, at, "the leaves before this one of an index are missing");
             index.set_damaged(error.to_string());
         }
-        let mut entering = index.entering();
+        let mut entering = index.order().entering();
         for found in leaves {
             let bytes = bytes(&found);
             entering.enter(bytes.low(), found.leaf);

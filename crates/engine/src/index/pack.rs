@@ -1,19 +1,24 @@
 //! Packing: the entries of adjacent leaves that are partly empty go into fewer leaves, and leaves
 //! move to the front of the chain.
+//!
+//! It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise
+//! keep its leaves little more than half full. The new leaves have free slots left for what comes,
+//! so that those are not split at once. All of the old leaves are locked and settled. The new ones
+//! are in use, durably, before any of the old ones retires; `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafId, SPARSE};
+use super::leaf_form::LeafForm;
+use super::leaf_order::{LeafOrder, LockedLeaf};
 use super::leaves::Leaves;
-use super::replace::{Part, Plan, Spares, retire, separator};
-use super::tree::{Ground, Index, LockedLeaf};
+use super::replace::{Ground, Part, Plan, Replacer, Spares, retire, separator};
+use super::table_index::Index;
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key};
+use crate::format::{LEAF_UNIT, LeafKind, entry_key};
 use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 
 /// Most leaves that are packed together.
 const LEAVES_MAX: usize = 5;
-/// Of the slots of a leaf that is packed, one of so many stays free.
-const SLOTS_FREE: u32 = 8;
 /// A leaf with more than three of so many slots in use is not looked at.
 const LOOKED_AT: u32 = 4;
 
@@ -34,24 +39,35 @@ type Run = SmallVec<[LeafId; LEAVES_MAX]>;
 /// An entry with the old leaf and the slot that it comes from.
 type From<'i> = (&'i [u8], u32, u32);
 
-/// It happens in purge, to leaves that have lost entries: a table whose keys change would otherwise
-/// keep its leaves little more than half full. The new leaves have free slots left for what comes,
-/// so that those are not split at once. All of the old leaves are locked and settled. The new ones
-/// are in use, durably, before any of the old ones retires; `docs/indexes.md` has the crash story.
-impl Index {
+/// Packs leaves of an index. One thread at a time packs those of a table.
+pub(super) struct Packer<'i> {
+    form: &'i LeafForm,
+    order: &'i LeafOrder,
+    ground: Ground<'i>,
+}
+
+impl<'i> Packer<'i> {
+    pub fn new(index: &'i Index, ground: Ground<'i>) -> Packer<'i> {
+        Packer { form: index.form(), order: index.order(), ground }
+    }
+
+    fn leaves(&self) -> &'i Leaves {
+        self.order.leaves()
+    }
+
     /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these
-    /// have room for what counts. Nobody else packs leaves meanwhile.
-    pub(super) fn pack(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
+    /// have room for what counts.
+    pub fn pack(&self, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
         let mut packed = Ok(Packed::Stays);
         for run in self.runs_of(leaf) {
             let is_sparse = |leaf: &LeafId| self.leaves().known_bytes(*leaf).is_some_and(|bytes| bytes.is_sparse());
-            let grows = run.iter().any(is_sparse) || self.leaves().may_grow(self.fixed_units);
+            let grows = run.iter().any(is_sparse) || self.leaves().may_grow(self.form.fixed_units());
             // Most often there is no place, and nothing needs be locked to find that out.
-            if !grows && !self.leaves().has_free(self.fixed_units, run.len() - 1) {
+            if !grows && !self.leaves().has_free(self.form.fixed_units(), run.len() - 1) {
                 return Ok(Packed::Later);
             }
-            packed = self.pack_run(ground, &run, &mut spares, grows);
+            packed = self.pack_run(&run, &mut spares, grows);
             if !matches!(packed, Ok(Packed::Stays)) {
                 break;
             }
@@ -60,10 +76,10 @@ impl Index {
     }
 
     /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf
-    /// is settled. Nobody packs leaves meanwhile.
-    pub(super) fn move_ahead(&self, ground: Ground<'_>, leaf: LeafId) -> Result<Packed> {
+    /// is settled.
+    pub fn move_ahead(&self, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
-        self.pack_run(ground, &[leaf], &mut spares, false)
+        self.pack_run(&[leaf], &mut spares, false)
     }
 
     /// Adjacent leaves that fewer may have room for: from `leaf` on, or if it is sparse, it and one
@@ -72,15 +88,15 @@ impl Index {
         let mut runs = SmallVec::new();
         let Some(bytes) = self.leaves().known_bytes(leaf) else { return runs };
         let mut found = Vec::new();
-        self.tree.page_from(bytes.low(), true, &mut found);
+        self.order.tree().page_from(bytes.low(), true, &mut found);
         if found.first().map(|first| *first as LeafId) != Some(leaf) {
             return runs;
         }
         let run: Run = found.iter().take(LEAVES_MAX).map(|leaf| *leaf as LeafId).collect();
         if bytes.is_sparse() {
-            runs.extend(self.tree.lower(bytes.low()).map(|before| Run::from_slice(&[before as LeafId, leaf])));
+            runs.extend(self.order.tree().lower(bytes.low()).map(|before| Run::from_slice(&[before as LeafId, leaf])));
             runs.extend((run.len() > 1).then(|| Run::from_slice(&run[..2])));
-        } else if self.entry_bytes() != 0 {
+        } else if self.form.is_fixed() {
             runs.extend(self.packed_count(&run).map(|count| Run::from_slice(&run[..count])));
         }
         runs
@@ -95,26 +111,14 @@ impl Index {
             if before > 0 && entries <= room {
                 return Some(before + 1);
             }
-            room += self.slots_filled();
+            room += self.form.slots_filled();
         }
         None
     }
 
-    /// Slots that a leaf whose entries have one length has at least, whatever its low key.
-    fn slots_least(&self) -> u32 {
-        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: self.entry_bytes() };
-        shape.slots(u64::from(self.fixed_units) * LEAF_UNIT)
-    }
-
-    /// Slots of those that are filled.
-    fn slots_filled(&self) -> u32 {
-        let slots = self.slots_least();
-        slots - slots / SLOTS_FREE
-    }
-
     /// Replaces the leaves of a run. With `grows`, a segment may be taken into use for the new
     /// ones.
-    fn pack_run(&self, ground: Ground<'_>, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
+    fn pack_run(&self, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
             let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
             // Entries that older snapshots see go along, but are moved for nothing but to have less
@@ -125,7 +129,7 @@ impl Index {
             }
             let mut entries: Vec<From<'_>> = Vec::new();
             for (number, old) in olds.iter().enumerate() {
-                entries.extend(self.entries_of(old)?.into_iter().map(|(entry, slot)| (entry, number as u32, slot)));
+                entries.extend(old.entries()?.into_iter().map(|(entry, slot)| (entry, number as u32, slot)));
             }
             let Some((plan, cuts)) = self.plan_packed(&olds, &entries) else { return Ok(Packed::Stays) };
             if spares.have(&plan) {
@@ -134,11 +138,11 @@ impl Index {
                     places.into_iter().for_each(|place| self.leaves().put(place));
                     return Ok(Packed::Stays);
                 }
-                return self.replace_run(ground, olds, (&plan, &cuts, &entries), &places).map(|()| Packed::Done);
+                return self.replace_run(olds, (&plan, &cuts, &entries), &places).map(|()| Packed::Done);
             }
             drop(olds);
             let provided = match grows {
-                true => spares.provide(plan.units(), ground.segments).is_ok(),
+                true => spares.provide(plan.units(), self.ground.segments).is_ok(),
                 false => spares.provide_free(&plan),
             };
             if !provided {
@@ -148,14 +152,14 @@ impl Index {
     }
 
     /// Locks adjacent leaves, from left to right; `None` if they are not adjacent any more.
-    fn lock_run(&self, run: &[LeafId]) -> Option<SmallVec<[LockedLeaf<'_>; LEAVES_MAX]>> {
-        let mut olds: SmallVec<[LockedLeaf<'_>; LEAVES_MAX]> = SmallVec::new();
+    fn lock_run(&self, run: &[LeafId]) -> Option<SmallVec<[LockedLeaf<'i>; LEAVES_MAX]>> {
+        let mut olds: SmallVec<[LockedLeaf<'i>; LEAVES_MAX]> = SmallVec::new();
         for leaf in run {
             let low = match olds.last() {
                 Some(before) => before.end.high()?.to_vec(),
                 None => self.leaves().known_bytes(*leaf)?.low().to_vec(),
             };
-            let locked = self.lock(&low)?;
+            let locked = self.order.lock(&low)?;
             if locked.id != *leaf || locked.bytes.low() != &low[..] {
                 return None;
             }
@@ -173,56 +177,45 @@ impl Index {
             return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
         }
         let parts = olds.len() - 1;
-        if self.entry_bytes() == 0 {
-            let units = self.joined_units(low.len(), entries)?;
+        if !self.form.is_fixed() {
+            let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
+            let units = self.form.joined_units(low.len(), &plain)?;
             return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
         }
-        if entries.len() as u32 > self.slots_filled() * parts as u32 {
+        if entries.len() as u32 > self.form.slots_filled() * parts as u32 {
             return None;
         }
         // Both ends of a leaf may be moved to part two keys, as far as there are slots.
-        let range = (self.slots_least() - self.slots_filled()) as usize / 2;
+        let range = (self.form.slots_least() - self.form.slots_filled()) as usize / 2;
         let cuts: Vec<usize> = (1..parts).map(|part| cut_near(entries, entries.len() * part / parts, range)).collect();
-        // Entries that a crash left beyond the end of a leaf looked like entries when the run was
+        // Bytes that a crash left beyond the end of a leaf looked like entries when the run was
         // chosen.
         let parts_all =
             cuts.iter().all(|at| (1..entries.len()).contains(at)) && cuts.is_sorted_by(|one, next| one < next);
         if !parts_all {
             return None;
         }
-        let mut plan = Plan { leaves: [(self.fixed_units, low)].into_iter().collect(), appends: false };
+        let mut plan = Plan { leaves: [(self.form.fixed_units(), low)].into_iter().collect(), appends: false };
         for at in &cuts {
             let (left, right) = (entries[at - 1].0, entries[*at].0);
             if left >= right {
                 return None;
             }
-            plan.leaves.push((self.fixed_units, separator(left, right)));
+            plan.leaves.push((self.form.fixed_units(), separator(left, right)));
         }
         Some((plan, cuts))
-    }
-
-    /// Units of a leaf that begins with `low` and has room for all of `entries`, which differ in
-    /// length, and a third more; `None` if none has.
-    fn joined_units(&self, low: usize, entries: &[From<'_>]) -> Option<u32> {
-        let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
-        let units = self.units(low, &plain, 0);
-        let shape = LeafShape { index: self.number, entry: 0, low: low as u16 };
-        let bytes = u64::from(units) * LEAF_UNIT;
-        let stored: u64 = entries.iter().map(|(entry, ..)| shape.stored(entry.len())).sum();
-        let fits = shape.heap_at(shape.slots(bytes)) + stored * 4 / 3 <= bytes;
-        (fits && entries.len() as u32 * 4 <= shape.slots(bytes) * 3).then_some(units)
     }
 
     /// Writes the planned leaves at `places`, puts them into use, and retires `olds`, all of it
     /// durably.
     fn replace_run(
         &self,
-        ground: Ground<'_>,
         mut olds: SmallVec<[LockedLeaf<'_>; LEAVES_MAX]>,
         (plan, cuts, entries): (&Plan, &[usize], &[From<'_>]),
         places: &[LeafId],
     ) -> Result<()> {
         let _span = perdura_pmem::trace::span("leaves_packed");
+        let replacer = Replacer::new(self.form, self.order);
         let valid = olds.iter().map(LockedLeaf::valid).collect::<Result<SmallVec<[u64; LEAVES_MAX]>>>()?;
         let mut parts: SmallVec<[Part; LEAVES_MAX]> = SmallVec::new();
         for (index, (_, low)) in plan.leaves.iter().enumerate() {
@@ -231,9 +224,9 @@ impl Index {
             // Of two leaves with one low key the later version counts.
             let same = olds.iter().find(|old| old.bytes.low() == &low[..]);
             let version = same.map_or(0, |old| old.bytes.version().wrapping_add(1));
-            parts.push(self.fill(places[index], low, version, &entries[start..end], &valid));
+            parts.push(replacer.fill(places[index], low, version, &entries[start..end], &valid));
         }
-        self.publish_parts(&parts);
+        replacer.publish_parts(&parts);
         // With the others retired, what they had counts in the new leaves. From left to right, each
         // durably: an old leaf whose right neighbour has retired before it would have the range of
         // that one, and not its entries.
@@ -248,11 +241,11 @@ impl Index {
             .filter(|_| !perdura_pmem::planted(Mutant::JoinKeepsRightLeaf))
             .for_each(|old| retire(&old.bytes));
         // A walk that comes between is to meet the lock rather than pass by.
-        self.populate(&mut olds[0]);
+        self.order.populate(&mut olds[0]);
         for old in &olds[1..] {
-            self.remove(old.bytes.low());
+            self.order.remove(old.bytes.low());
         }
-        self.hand_over(ground, &mut olds, &parts);
+        replacer.hand_over(self.ground, &mut olds, &parts);
         // It goes on: what is still sparse is packed with the next ones.
         let sparse = places.iter().filter(|place| olds.len() > 1 && self.leaves().bytes(**place).is_sparse());
         sparse.for_each(|place| self.leaves().queue().put_sparse(*place));

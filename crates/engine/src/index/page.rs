@@ -1,7 +1,6 @@
 //! The entries of one leaf as a scan sees them, in order.
 
-use super::leaf::LeafBytes;
-use super::tree::damaged;
+use super::leaf::{LeafBytes, damaged};
 use crate::error::Result;
 
 /// The entries of one leaf as a scan sees them, in order, copied.
@@ -21,7 +20,7 @@ impl Page {
         self.bytes.clear();
         self.entries.clear();
         for (entry, _) in sorted {
-            // Entries left beyond the end of a leaf are those of the next.
+            // Entries that a leaf was left with beyond its end are those of the next.
             if high.is_some_and(|high| entry >= high) {
                 break;
             }

@@ -1,9 +1,10 @@
 //! Redo of indexes, by key: leaves may have taken the place of those that a record names (I6).
 
 use super::indexes::Indexes;
-use super::leaf::{LeafId, bits};
+use super::leaf::{LeafId, bits, damaged};
+use super::leaf_order::LockedLeaf;
+use super::table_index::Index;
 use super::touched::TouchedLeaves;
-use super::tree::{Index, LockedLeaf, damaged};
 use crate::error::{Error, Result};
 use crate::files::chain::Chain;
 use crate::format::{Word, data_file_name, delta_crc, fold_entry};
@@ -110,7 +111,7 @@ impl Index {
     /// Deletes and inserts `entries`, those of each leaf at once: mostly one leaf has them all.
     fn redo(&self, mut entries: Vec<NamedEntry<'_>>) -> Result<()> {
         while let Some(first) = entries.first() {
-            let leaf = self.lock(first.entry).ok_or_else(|| self.lacks(first.entry))?;
+            let leaf = self.order().lock(first.entry).ok_or_else(|| self.lacks(first.entry))?;
             let (low, high) = (leaf.bytes.low(), leaf.end.high());
             let is_here = |named: &NamedEntry<'_>| named.entry >= low && high.is_none_or(|high| named.entry < high);
             let (here, elsewhere) = entries.iter().partition::<Vec<_>, _>(|named| is_here(named));
@@ -153,7 +154,7 @@ impl Index {
 
     fn restore(&self, named: &NamedEntry<'_>, writer: &Arc<Writer>, touched: &mut TouchedLeaves) -> Result<()> {
         let (entry, inserts) = (named.entry, named.is_inserted);
-        let mut leaf = self.lock(entry).ok_or_else(|| self.lacks(entry))?;
+        let mut leaf = self.order().lock(entry).ok_or_else(|| self.lacks(entry))?;
         let valid = leaf.valid()?;
         let (bytes, occupied) = (leaf.bytes, leaf.shadow.occupied(valid));
         let (change, first) = leaf.shadow.change(writer, 0);

@@ -1,12 +1,20 @@
 //! Leaves that take the place of others: splits, and leaves that have become too small. Joins are
 //! in `pack.rs`.
+//!
+//! A leaf that is full is not changed: new ones get its entries, those of transactions under way
+//! included, and it retires as a whole. So its bytes stay as they are for redo records that name
+//! them, and the new leaves have all their slots. Of two leaves with one low key the later version
+//! counts; so the new one on the left makes the old one void with one store, after the one on the
+//! right is durable (I3). `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafBytes, LeafId, Lines, bits};
+use super::leaf_form::LeafForm;
+use super::leaf_order::{LeafOrder, LockedLeaf};
 use super::leaves::Leaves;
-use super::tree::{Ground, Index, LockedLeaf, damaged};
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafKind, LeafShape, entry_key, fold_entry, units_for_long};
+use crate::format::{LEAF_UNIT, LeafKind, entry_key, fold_entry};
 use crate::space::segments::Segments;
+use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -113,52 +121,47 @@ fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
     nearest(&parts_keys).or_else(|| nearest(&parts))
 }
 
-/// A leaf that is full is not changed: new ones get its entries, those of transactions under way
-/// included, and it retires as a whole. So its bytes stay as they are for redo records that name
-/// them, and the new leaves have all their slots. Of two leaves with one low key the later version
-/// counts; so the new one on the left makes the old one void with one store, after the one on the
-/// right is durable (I3). `docs/indexes.md` has the crash story.
-impl Index {
-    /// Units of a new leaf that begins with `low` and gets `entries`, and soon one of `more` bytes.
-    pub(super) fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
-        if self.entry_bytes() != 0 {
-            return self.fixed_units;
-        }
-        let stored = entries.iter().map(|(entry, _)| entry.len() as u64 + 3).sum::<u64>() + more as u64 + 3;
-        let longest = entries.iter().map(|(entry, _)| entry.len()).max().unwrap_or(0).max(more) as u64 + 3;
-        units_for_long(low, entries.len() + 1, stored, longest, self.leaves().units_max())
+/// Context that changes of an index need.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    /// The table's segments.
+    pub segments: &'a Segments,
+    /// Tells the visible CSN.
+    pub visible: &'a dyn Fn() -> Csn,
+}
+
+/// Replaces leaves of an index.
+#[derive(Clone, Copy)]
+pub(super) struct Replacer<'i> {
+    form: &'i LeafForm,
+    order: &'i LeafOrder,
+}
+
+impl<'i> Replacer<'i> {
+    pub fn new(form: &'i LeafForm, order: &'i LeafOrder) -> Replacer<'i> {
+        Replacer { form, order }
     }
 
-    /// The entries of a leaf that anybody may need, in order.
-    pub(super) fn entries_of<'i>(&self, leaf: &LockedLeaf<'i>) -> Result<Vec<(&'i [u8], u32)>> {
-        let occupied = leaf.shadow.occupied(leaf.valid()?);
-        let sorted = leaf.bytes.sorted(occupied);
-        let mut entries = sorted.map_err(|_| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
-        let high = leaf.end.high();
-        // Entries left beyond the end of a leaf are those of the next.
-        // Planted: they are taken along.
-        entries.retain(|(entry, _)| {
-            high.is_none_or(|high| *entry < high) || perdura_pmem::planted(Mutant::LeafEndTakenAlong)
-        });
-        Ok(entries)
+    fn leaves(&self) -> &'i Leaves {
+        self.order.leaves()
     }
 
     /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one
     /// entry.
-    pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
-        let entries = self.entries_of(leaf)?;
+    pub fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
+        let entries = leaf.entries()?;
         let low = leaf.bytes.low();
         let last = entries.last().map(|(entry, _)| *entry);
         if leaf.end.is_last() && last.is_some_and(|last| entry > last) {
             let low = separator(last.unwrap_or_default(), entry);
-            let leaves = [(self.units(low.len(), &[], entry.len()), low)].into_iter().collect();
+            let leaves = [(self.form.units(low.len(), &[], entry.len()), low)].into_iter().collect();
             return Ok(Some(Plan { leaves, appends: true }));
         }
         let stored: usize = entries.iter().map(|(entry, _)| entry.len() + 3).sum();
         let is_small = (stored + entry.len()) as u64 * 4 < u64::from(64u32) * LEAF_UNIT;
-        let units = self.units(low.len(), &entries, entry.len());
+        let units = self.form.units(low.len(), &entries, entry.len());
         let can_grow = u64::from(units) * LEAF_UNIT > self.leaves().size(leaf.id);
-        let grows = self.entry_bytes() == 0 && is_small && entries.len() < 16 && can_grow;
+        let grows = !self.form.is_fixed() && is_small && entries.len() < 16 && can_grow;
         if entries.len() < 2 || grows {
             let leaves = [(units, low.to_vec())].into_iter().collect();
             return Ok(Some(Plan { leaves, appends: false }));
@@ -167,43 +170,19 @@ impl Index {
         let (left, right) = entries.split_at(at);
         let middle = separator(left[at - 1].0, right[0].0);
         let leaves = [
-            (self.units(low.len(), left, entry.len()), low.to_vec()),
-            (self.units(middle.len(), right, entry.len()), middle),
+            (self.form.units(low.len(), left, entry.len()), low.to_vec()),
+            (self.form.units(middle.len(), right, entry.len()), middle),
         ];
         // Entries of one key may have a low key so long that a leaf of the largest size is too
         // small by a little.
-        if !self.fits(&leaves[0], left) || !self.fits(&leaves[1], right) {
+        if !self.form.fits(&leaves[0], left) || !self.form.fits(&leaves[1], right) {
             return Ok(None);
         }
         Ok(Some(Plan { leaves: leaves.into(), appends: false }))
     }
 
-    /// Whether a leaf of so many units, which begins with a low key, has room for `entries`.
-    fn fits(&self, (units, low): &(u32, Vec<u8>), entries: &[(&[u8], u32)]) -> bool {
-        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low.len() as u16 };
-        let bytes = u64::from(*units) * LEAF_UNIT;
-        let stored: u64 = entries.iter().map(|(entry, _)| shape.stored(entry.len())).sum();
-        let has_bytes = self.entry_bytes() != 0 || shape.heap_at(shape.slots(bytes)) + stored <= bytes;
-        has_bytes && entries.len() as u32 <= shape.slots(bytes)
-    }
-
-    /// Makes the first leaf, unless there is one.
-    pub(super) fn begin(&self, ground: Ground<'_>) -> Result<()> {
-        if !self.tree.is_empty() {
-            return Ok(());
-        }
-        let _one = self.beginning.lock();
-        if !self.tree.is_empty() {
-            return Ok(());
-        }
-        let leaf = self.leaves().take(ground.segments, self.units(0, &[], 0))?;
-        self.make(leaf, b"", 0);
-        self.enter(leaf);
-        Ok(())
-    }
-
     /// Makes an empty leaf, durably.
-    fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
+    pub fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let mut lines = Lines::default();
@@ -213,33 +192,21 @@ impl Index {
         put_in_use(&bytes);
     }
 
-    fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'_> {
-        let shape = LeafShape { index: self.number, entry: self.entry_bytes(), low: low.len() as u16 };
-        self.leaves().lay_out(leaf, shape)
-    }
-
-    fn enter(&self, leaf: LeafId) {
-        let low = self.leaves().bytes(leaf).low();
-        self.entering().enter(low, leaf);
+    fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'i> {
+        self.leaves().lay_out(leaf, self.form.shape(low.len()))
     }
 
     /// Carries a plan out for the locked leaf that it was made for.
-    pub(super) fn replace(
-        &self,
-        ground: Ground<'_>,
-        old: LockedLeaf<'_>,
-        plan: &Plan,
-        spares: &mut Spares<'_>,
-    ) -> Result<()> {
+    pub fn replace(&self, ground: Ground<'_>, old: LockedLeaf<'_>, plan: &Plan, spares: &mut Spares<'_>) -> Result<()> {
         let _span = perdura_pmem::trace::span("leaf_replaced");
         if plan.appends {
             let leaf = spares.places[0];
             self.make(leaf, &plan.leaves[0].1, 0);
-            self.enter(leaf);
+            self.order.enter(leaf);
             spares.use_for(plan);
             return Ok(());
         }
-        let entries = self.entries_of(&old)?;
+        let entries = old.entries()?;
         let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
         for (index, (_, low)) in plan.leaves.iter().enumerate() {
             let end = plan
@@ -262,14 +229,7 @@ impl Index {
 
     /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which
     /// `valid` count. Everything but its state is flushed.
-    pub(super) fn fill(
-        &self,
-        leaf: LeafId,
-        low: &[u8],
-        version: u16,
-        entries: &[(&[u8], u32, u32)],
-        valid: &[u64],
-    ) -> Part {
+    pub fn fill(&self, leaf: LeafId, low: &[u8], version: u16, entries: &[(&[u8], u32, u32)], valid: &[u64]) -> Part {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let (mut occupied, mut counting, mut lines) = (0, 0, Lines::default());
@@ -292,7 +252,7 @@ impl Index {
 
     /// Puts new leaves into use, durably: the last first, so that the first, which makes the old
     /// leaf void, is the end.
-    pub(super) fn publish_parts(&self, parts: &[Part]) {
+    pub fn publish_parts(&self, parts: &[Part]) {
         let first = self.leaves().bytes(parts[0].leaf);
         // Planted: a new leaf is in use before its content is durable.
         if !perdura_pmem::planted(Mutant::LeafInUseBeforeContent) {
@@ -308,7 +268,7 @@ impl Index {
     }
 
     /// Gives the new leaves what DRAM knows of the old ones, whose place they take.
-    pub(super) fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
+    pub fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
         for part in parts {
             let bytes = self.leaves().bytes(part.leaf);
             let mut shadow = self.leaves().leaf(part.leaf).slot.lock();
@@ -333,7 +293,7 @@ impl Index {
                 }
             }
         }
-        parts.iter().rev().for_each(|part| self.enter(part.leaf));
+        parts.iter().rev().for_each(|part| self.order.enter(part.leaf));
         let left = (ground.visible)();
         for old in olds {
             self.leaves().retire(old.id, left, old.shadow.take());

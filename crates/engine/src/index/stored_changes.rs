@@ -5,7 +5,7 @@
 //! tells apart are merged once a checkpoint covers them (I8), so a leaf has no more of them than
 //! there are snapshots, but for those of the last moment.
 
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use smallvec::SmallVec;
@@ -111,10 +111,10 @@ impl StoredChanges {
     }
 
     /// Forgets commits up to `limit`, and merges what no snapshot tells apart.
-    pub fn forget(&mut self, limit: Csn, reach: &Reach) {
+    pub fn forget(&mut self, limit: Csn, horizon: &PurgeHorizon) {
         let known = self.list.partition_point(|change| change.csn <= limit);
         self.list.drain(..known);
-        self.merge(reach);
+        self.merge(horizon);
         // A burst leaves no memory behind.
         if self.list.spilled() && self.list.capacity() > self.list.len().max(CROWD) * 2 {
             self.list.shrink_to_fit();
@@ -124,14 +124,14 @@ impl StoredChanges {
         (self.inserted, self.deleted) = (or(|change| change.inserted), or(|change| change.deleted));
     }
 
-    fn merge(&mut self, reach: &Reach) {
-        let covered = self.list.partition_point(|change| change.csn <= reach.covered());
+    fn merge(&mut self, horizon: &PurgeHorizon) {
+        let covered = self.list.partition_point(|change| change.csn <= horizon.covered());
         let mut merged: SmallVec<[StoredChange; CROWD]> = SmallVec::new();
         for change in self.list.drain(..covered) {
             match merged.last_mut() {
                 // Planted: a snapshot comes between.
                 Some(last)
-                    if !reach.tells_apart(last.csn, change.csn)
+                    if !horizon.tells_apart(last.csn, change.csn)
                         || perdura_pmem::planted(Mutant::SeenEntryMergedAway) =>
                 {
                     last.absorb(&change);

@@ -5,7 +5,6 @@ use super::leaf_shadow::View;
 use crate::{Config, Csn, Engine, IndexDefinition, Isolation, Key, LogConfig, Table};
 use perdura_pmem::SimMedium;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 fn open() -> (Engine, Arc<Table>) {
     let log = LogConfig { lanes: 2, lane_bytes: 16 << 10, generations: 2, generations_max: 4, ..LogConfig::default() };
@@ -51,9 +50,10 @@ fn a_leaf_that_becomes_vacant_while_a_walk_looks_is_not_passed_by() {
     let (engine, table) = open();
     let snapshot = insert(&engine, &table, 1);
     let index = table.index_list().index(0).unwrap();
+    let populated = index.order().populated();
     let view = View { snapshot, own: None };
-    assert_eq!(index.among_populated(&view, || 1), Some(1));
-    let found = index.among_populated(&view, || index.vacated.fetch_max(snapshot + 1, Ordering::SeqCst));
+    assert_eq!(populated.among(&view, |_| 1), Some(1));
+    let found = populated.among(&view, |_| populated.raise_vacated(snapshot + 1));
     assert_eq!(found, None, "the snapshot sees something in a vacant leaf");
-    assert_eq!(index.among_populated(&View { snapshot: snapshot + 1, own: None }, || 2), Some(2));
+    assert_eq!(populated.among(&View { snapshot: snapshot + 1, own: None }, |_| 2), Some(2));
 }

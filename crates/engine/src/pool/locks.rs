@@ -554,7 +554,7 @@ mod tests {
     fn a_moved_row_in_the_table_counts_as_free() {
         for (seed, timeout) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(SHORT))]) {
             let row = Moved::new();
-            // The owner that put the row here has given up.
+            // The session that put the row here has given up.
             row.owners[1].kill();
             assert_eq!(row.meet(2, LockMode::Exclusive), Err(LockRefused::Killed));
             let bodies: Vec<Body<'_>> = vec![

@@ -3,9 +3,9 @@
 //! Each keeps what it takes to decide it by name: write set, locks and log handle. Dropping the
 //! list decides nothing; the next start finds them in the log again.
 
-use super::owner::{LockKey, Owner};
+use super::held_locks::HeldLocks;
+use super::owner::Owner;
 use crate::changes::write_set::WriteSet;
-use crate::table::whole_reader::WholeReader;
 use perdura_log::LogTxn;
 use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
@@ -20,10 +20,8 @@ pub struct Detached {
     pub log: LogTxn,
     /// The owner that holds its locks.
     pub owner: Arc<Owner>,
-    /// Its locks in the lock table.
-    pub locks: Vec<LockKey>,
-    /// The tables that it has locked as a whole. A restart forgets them: it reads no more.
-    pub reading: Vec<WholeReader>,
+    /// Its locks.
+    pub held: HeldLocks,
 }
 
 /// The prepared transactions of a pool that have no session.

@@ -1,6 +1,13 @@
 //! The live snapshots of a pool, which tell purge what nobody can reach any more (I8).
+//!
+//! A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces
+//! the CSN up to which it wants to go, then looks at the slots. A session stores its CSN, then
+//! looks at what is announced. Both sides are sequentially consistent, so one of them sees the
+//! other: either purge sees a snapshot below what it announced, or the session takes its snapshot
+//! again. So once purge has looked, no snapshot comes below what it announced, not even between two
+//! others.
 
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,13 +34,6 @@ pub struct Live {
 }
 
 /// The live snapshots of a pool.
-///
-/// A session owns slots, and stores in a slot the CSN that its snapshot reads at. Purge announces
-/// the CSN up to which it wants to go, then looks at the slots. A session stores its CSN, then
-/// looks at what is announced. Both sides are sequentially consistent, so one of them sees the
-/// other: either purge sees a snapshot below what it announced, or the session takes its snapshot
-/// again. So once purge has looked, no snapshot comes below what it announced, not even between two
-/// others.
 pub struct SnapshotList {
     slots: boxcar::Vec<Slot>,
     unowned: Mutex<Vec<usize>>,
@@ -88,10 +88,10 @@ impl SnapshotList {
         self.slots[slot.0].csn.store(NONE, Ordering::Release);
     }
 
-    /// How far purge may go in this round, if `covered`, at most visible_csn, is the last
+    /// The purge horizon of this round, if `covered`, at most visible_csn, is the last
     /// checkpoint. One thread at a time may call this. Its limit never falls: a slot below it
     /// belongs to a snapshot that is about to be taken again.
-    pub fn reach(&self, covered: u64) -> Reach {
+    pub fn horizon(&self, covered: u64) -> PurgeHorizon {
         self.announced.fetch_max(covered, Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
         let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(Mutant::PurgeIgnoresSnapshots);
@@ -99,7 +99,7 @@ impl SnapshotList {
         let purged = self.purged.load(Ordering::Relaxed);
         let limit = snapshots.iter().min().map_or(covered, |oldest| *oldest).max(purged);
         self.purged.store(limit, Ordering::Relaxed);
-        Reach::new(limit, covered, snapshots)
+        PurgeHorizon::new(limit, covered, snapshots)
     }
 
     fn live(&self) -> impl Iterator<Item = u64> + '_ {

@@ -5,7 +5,7 @@ use super::ddl::{check_indexes, check_undecided, ddl};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{IndexDefinition, Rid};
 use crate::index::build::{Built, IndexBuild};
-use crate::index::tree::Index;
+use crate::index::table_index::Index;
 use crate::pool::Pool;
 use crate::pool::tables::Registered;
 use crate::table::Table;

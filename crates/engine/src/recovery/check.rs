@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, Word, parse_data_file_name};
+use crate::index::audit::verify_all;
 use crate::recovery;
 use crate::service::Services;
 use crate::table::Table;
@@ -237,9 +238,8 @@ fn check_indexes(table: &Table, found: &TableReport, is_open: bool, report: &mut
         is_open || word.is_some_and(|word| !word.is_empty() && !word.is_tombstone())
     };
     let rows = (!is_open).then_some(found.rows);
-    table
-        .index_list()
-        .verify_all(rows, is_row, |fault| report.problems.push(format!("table {}: {fault}", table.name())));
+    let found = |fault| report.problems.push(format!("table {}: {fault}", table.name()));
+    verify_all(table.index_list(), rows, is_row, found);
 }
 
 fn count_segments(table: &Table, found: &mut TableReport) {

@@ -6,6 +6,7 @@ use crate::changes::write_set::WriteSet;
 use crate::error::{Error, Result};
 use crate::format::{Record, Rid, Word, data_file_name};
 use crate::pool::Pool;
+use crate::pool::held_locks::HeldLocks;
 use crate::pool::owner::{Owner, Stage};
 use crate::pool::prepared::Detached;
 use crate::shadow::row_set::RowSet;
@@ -21,8 +22,7 @@ pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Ta
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);
     let (xid, log) = (prepared.xid, prepared.log);
-    let (locks, reading) = (Vec::new(), Vec::new());
-    let mut detached = Detached { xid, writes: WriteSet::default(), log, owner, locks, reading };
+    let mut detached = Detached { xid, writes: WriteSet::default(), log, owner, held: HeldLocks::default() };
     for body in &prepared.bodies {
         for record in redo::records(body)? {
             let Some(table) = tables.get(&record.table()) else { continue };

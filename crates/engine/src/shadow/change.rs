@@ -1,8 +1,14 @@
 //! Changes of one transaction to one directory page: the rows it has locked and written, and their
 //! new words.
+//!
+//! The same structure is row lock, write set, and the word that counts from the commit until it is
+//! stored. Once it is stored it becomes an [`UndoRecord`], which keeps the words before the change.
+//! A transaction's own statements see its writes by *steps*: whoever takes a position (a scan, a
+//! savepoint, the beginning of a statement) ends the present step, and sees the steps up to its
+//! own.
 
-use super::past::Past;
 use super::row_set::RowSet;
+use super::undo_record::UndoRecord;
 use super::words::{Spilled, Words};
 use super::writer::Writer;
 use crate::format::Word;
@@ -48,12 +54,6 @@ pub struct Undone {
 }
 
 /// Changes of one transaction to one directory page.
-///
-/// The same structure is row lock, write set, and the word that counts from the commit until it is
-/// stored. Once it is stored it becomes a [`Past`], which keeps the words before the change. A
-/// transaction's own statements see its writes by *steps*: whoever takes a position (a scan, a
-/// savepoint, the beginning of a statement) ends the present step, and sees the steps up to its
-/// own.
 pub struct Change {
     writer: Arc<Writer>,
     /// The page is unpublished and belongs to the transaction alone. New words are in the page
@@ -342,15 +342,16 @@ impl Change {
         self.steps.iter().map(|step| step.rows.len()).sum()
     }
 
-    /// Turns a change whose words `swap` has exchanged with those in the directory into a past.
-    pub fn into_past(self, csn: Csn) -> Past {
+    /// Turns a change whose words `swap` has exchanged with those in the directory into an undo
+    /// record.
+    pub fn into_undo_record(self, csn: Csn) -> UndoRecord {
         let mut moved = RowSet::default();
         if self.writer.moves() {
             for (position, _) in self.after.iter() {
                 moved.insert(position);
             }
         }
-        Past { csn, moved, before: self.after, deleted: self.deleted }
+        UndoRecord { csn, moved, before: self.after, deleted: self.deleted }
     }
 
     /// Exchanges the words to be stored.

@@ -1,10 +1,17 @@
 //! The shadow of one directory page: what transactions do to the page and have done to it, as long
 //! as anybody could see the difference.
+//!
+//! `active` has the changes of transactions that are under way, or committed with words not stored
+//! yet; `history` has the stored ones by CSN. The word of a row for a snapshot is the word in the
+//! directory, or the one that a visible change has not stored yet, taken back by every stored
+//! commit that the snapshot does not see. Stored commits that no snapshot tells apart are merged
+//! once a checkpoint covers them, so a page has no more of them than there are snapshots, but for
+//! those of the last moment.
 
 use super::change::{Change, Own};
-use super::past::{Past, Superseded};
-use super::reach::Reach;
+use super::purge_horizon::PurgeHorizon;
 use super::row_set::RowSet;
+use super::undo_record::{Superseded, UndoRecord};
 use super::writer::Writer;
 use crate::files::directory::Directory;
 use crate::format::{PageState, Word};
@@ -43,27 +50,20 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn of(past: &Past) -> Tally {
-        let (written, deleted) = (past.before.len(), past.deleted.len());
+    fn of(undo: &UndoRecord) -> Tally {
+        let (written, deleted) = (undo.before.len(), undo.deleted.len());
         let mut grown = -(deleted as i64);
-        past.before.for_each(|_, before| grown += i64::from(before.is_empty()));
+        undo.before.for_each(|_, before| grown += i64::from(before.is_empty()));
         Tally { changed: (written + deleted) as u64, grown, ..Tally::default() }
     }
 }
 
 /// The shadow of one directory page.
-///
-/// `active` has the changes of transactions that are under way, or committed with words not stored
-/// yet; `history` has the stored ones by CSN. The word of a row for a snapshot is the word in the
-/// directory, or the one that a visible change has not stored yet, taken back by every stored
-/// commit that the snapshot does not see. Stored commits that no snapshot tells apart are merged
-/// once a checkpoint covers them, so a page has no more of them than there are snapshots, but for
-/// those of the last moment.
 #[derive(Default)]
 pub struct PageShadow {
     active: SmallVec<[Change; 1]>,
     /// In ascending order of CSNs.
-    history: VecDeque<Past>,
+    history: VecDeque<UndoRecord>,
     /// Deleted rows whose words purge is about to empty.
     purging: RowSet,
     /// Purge has the page in its queue, or a commit is about to put it there.
@@ -150,7 +150,7 @@ impl PageShadow {
         let csn = writer.csn().expect("committed");
         let stored = match unstored {
             Some(index) => self.store(index, page, directory),
-            None => self.history.binary_search_by_key(&csn, |past| past.csn).ok(),
+            None => self.history.binary_search_by_key(&csn, |undo| undo.csn).ok(),
         };
         // Purge does not go past a commit that is not stored. What is not here is the state of a
         // whole page, and fenced.
@@ -174,8 +174,8 @@ impl PageShadow {
         directory.flush_rows(page, std::mem::take(&mut self.unflushed).iter());
     }
 
-    /// Stores the words of a committed change. Returns the index of its past in the history, if it
-    /// has one.
+    /// Stores the words of a committed change. Returns the index of its undo record in the history,
+    /// if it has one.
     fn store(&mut self, index: usize, page: u64, directory: &Directory) -> Option<usize> {
         let mut change = self.active.swap_remove(index);
         let csn = change.writer().csn().expect("committed");
@@ -186,7 +186,7 @@ impl PageShadow {
             directory.fence(page);
             return None;
         }
-        let _flushed_behind = trace::span(trace::TRANSIENT);
+        let _deferred = trace::span(trace::TRANSIENT);
         let base = directory.page_base(page);
         change.after_mut().exchange(|position, word| {
             let row = base + u64::from(position);
@@ -203,7 +203,7 @@ impl PageShadow {
         if change.after().is_empty() && change.deleted().is_empty() {
             return None;
         }
-        let past = change.into_past(csn);
+        let undo = change.into_undo_record(csn);
         if self.history.is_empty() {
             self.history.reserve_exact(1);
         }
@@ -214,20 +214,20 @@ impl PageShadow {
             }
             _ => self.history.len(),
         };
-        self.history.insert(place, past);
+        self.history.insert(place, undo);
         Some(place)
     }
 
     /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that
     /// moved the row has not changed it.
     pub fn newest_csn(&self, position: u16) -> Csn {
-        let changed = self.history.iter().rev().find(|past| past.changed(position));
-        changed.map_or(0, |past| past.csn)
+        let changed = self.history.iter().rev().find(|undo| undo.changed(position));
+        changed.map_or(0, |undo| undo.csn)
     }
 
     /// CSN of the newest stored commit that changed anything in the page; 0 if none is remembered.
     pub fn newest_csn_of_page(&self) -> Csn {
-        self.history.back().map_or(0, |past| past.csn)
+        self.history.back().map_or(0, |undo| undo.csn)
     }
 
     /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the
@@ -248,8 +248,8 @@ impl PageShadow {
         if !state.is_published() || state.csn() > snapshot {
             return Word::EMPTY;
         }
-        for past in self.history.iter().rev().take_while(|past| past.csn > snapshot) {
-            word = past.before(position, word).unwrap_or(word);
+        for undo in self.history.iter().rev().take_while(|undo| undo.csn > snapshot) {
+            word = undo.before(position, word).unwrap_or(word);
         }
         word
     }
@@ -274,11 +274,11 @@ impl PageShadow {
             }
             // Planted: a scan at an older snapshot sees the words that are stored.
             let ignored = perdura_pmem::planted(Mutant::OldSnapshotSeesStoredWords);
-            for past in self.history.iter().rev().take_while(|past| past.csn > snapshot && !ignored) {
-                for position in past.deleted.iter().map(usize::from) {
+            for undo in self.history.iter().rev().take_while(|undo| undo.csn > snapshot && !ignored) {
+                for position in undo.deleted.iter().map(usize::from) {
                     words[position] = words[position].alive();
                 }
-                past.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
+                undo.before.iter().for_each(|(position, word)| words[usize::from(position)] = word);
             }
         } else {
             words.fill(Word::EMPTY);
@@ -299,19 +299,19 @@ impl PageShadow {
     /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored
     /// commit, if any is left: the page stays in the queue for that.
     pub fn requeue(&mut self) -> Option<Csn> {
-        let rest = self.history.front().map(|past| past.csn);
+        let rest = self.history.front().map(|undo| undo.csn);
         self.queued = rest.is_some();
         rest
     }
 
     /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are
     /// noted until [`PageShadow::end_purge`].
-    pub fn take_past(&mut self, limit: Csn) -> impl Iterator<Item = Past> + '_ {
+    pub fn take_undo_records(&mut self, limit: Csn) -> impl Iterator<Item = UndoRecord> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self
             .history
-            .partition_point(|past| past.csn <= limit || perdura_pmem::planted(Mutant::PurgeTakesWholeHistory));
-        let deleted = self.history.iter().take(count).flat_map(|past| past.deleted.iter());
+            .partition_point(|undo| undo.csn <= limit || perdura_pmem::planted(Mutant::PurgeTakesWholeHistory));
+        let deleted = self.history.iter().take(count).flat_map(|undo| undo.deleted.iter());
         note(&mut self.purging, deleted);
         self.history.drain(..count)
     }
@@ -320,27 +320,27 @@ impl PageShadow {
     /// (I8): redo may still name the versions of later ones. The rows that are gone are noted until
     /// [`PageShadow::end_purge`]. `published` is the CSN that published the page. Returns whether
     /// the next round should merge what is not covered yet.
-    pub fn merge(&mut self, reach: &Reach, published: Csn, superseded: &mut Superseded) -> bool {
+    pub fn merge(&mut self, horizon: &PurgeHorizon, published: Csn, superseded: &mut Superseded) -> bool {
         // Planted: commits are merged although no checkpoint covers them.
-        let count = self.history.partition_point(|past| {
-            past.csn <= reach.covered() || perdura_pmem::planted(Mutant::HistoryMergedBeforeCheckpoint)
+        let count = self.history.partition_point(|undo| {
+            undo.csn <= horizon.covered() || perdura_pmem::planted(Mutant::HistoryMergedBeforeCheckpoint)
         });
-        let mut merged: Vec<Past> = Vec::new();
-        for past in self.history.drain(..count) {
+        let mut merged: Vec<UndoRecord> = Vec::new();
+        for undo in self.history.drain(..count) {
             match merged.last_mut() {
-                Some(last) if !reach.tells_apart(last.csn, past.csn) => last.absorb(past, superseded),
-                _ => merged.push(past),
+                Some(last) if !horizon.tells_apart(last.csn, undo.csn) => last.absorb(undo, superseded),
+                _ => merged.push(undo),
             }
         }
-        merged.into_iter().rev().filter(|past| past.changes() > 0).for_each(|past| self.history.push_front(past));
+        merged.into_iter().rev().filter(|undo| undo.changes() > 0).for_each(|undo| self.history.push_front(undo));
         note(&mut self.purging, superseded.gone.iter().copied());
         // A burst leaves no memory behind.
         if self.history.capacity() > self.history.len().max(CROWD) * 4 {
             self.history.shrink_to_fit();
         }
         self.merged = self.history.len();
-        let uncovered = self.history.iter().rev().take(CROWD).take_while(|past| past.csn > reach.covered()).count();
-        self.crowded = uncovered == CROWD || uncovered > 0 && published > reach.limit();
+        let uncovered = self.history.iter().rev().take(CROWD).take_while(|undo| undo.csn > horizon.covered()).count();
+        self.crowded = uncovered == CROWD || uncovered > 0 && published > horizon.limit();
         self.crowded
     }
 
@@ -350,7 +350,7 @@ impl PageShadow {
     }
 
     /// The stored commits, the oldest first.
-    pub fn history(&self) -> impl Iterator<Item = &Past> {
+    pub fn history(&self) -> impl Iterator<Item = &UndoRecord> {
         self.history.iter()
     }
 
@@ -361,7 +361,7 @@ impl PageShadow {
 
     /// Whether a commit of this run deleted the row, so that purge will reclaim it.
     pub fn deletes(&self, position: u16) -> bool {
-        self.purging.contains(position) || self.history.iter().any(|past| past.deleted.contains(position))
+        self.purging.contains(position) || self.history.iter().any(|undo| undo.deleted.contains(position))
     }
 }
 
@@ -411,7 +411,7 @@ mod tests {
                 }
             }
             if !before.is_empty() || !deleted.is_empty() {
-                shadow.history.push_back(Past { csn, moved: RowSet::default(), before, deleted });
+                shadow.history.push_back(UndoRecord { csn, moved: RowSet::default(), before, deleted });
             }
             states.push(now.clone());
         }
@@ -425,12 +425,12 @@ mod tests {
             let (mut shadow, stored, states) = filled(&mut random);
             let covered = random.below(COMMITS + 1);
             let live: Vec<Csn> = (0..1 + random.below(4)).map(|_| random.below(COMMITS)).collect();
-            let reach = Reach::new(0, covered, live.clone());
+            let horizon = PurgeHorizon::new(0, covered, live.clone());
             let mut superseded = Superseded::default();
-            let changes = |shadow: &PageShadow| shadow.history.iter().map(Past::changes).sum::<usize>();
+            let changes = |shadow: &PageShadow| shadow.history.iter().map(UndoRecord::changes).sum::<usize>();
             let newest = (0..ROWS).map(|position| shadow.newest_csn(position)).collect::<Vec<_>>();
             let apart = changes(&shadow);
-            shadow.merge(&reach, 0, &mut superseded);
+            shadow.merge(&horizon, 0, &mut superseded);
             assert_eq!(changes(&shadow) + superseded.changes as usize, apart);
             let gaps = live.iter().collect::<BTreeSet<_>>().len() + 1;
             assert!(shadow.history.len() <= gaps + (COMMITS - covered) as usize);

@@ -181,7 +181,7 @@ mod tests {
         assert!(slot.quiet(7).is_none() && !slot.is_still(beside), "the holder of the lock may change it");
         drop(locked);
         let again = slot.quiet(7).expect("nothing has changed");
-        slot.lock_existing().expect("a past").1 = 0;
+        slot.lock_existing().expect("an undo record").1 = 0;
         assert!(slot.lock_existing().is_none() && slot.is_still(again), "purge disturbs nobody");
         assert_eq!(slot.quiet(0), Some(again));
     }

@@ -16,9 +16,9 @@ use crate::files::chain::{Chain, SegmentId};
 use crate::files::directory::Directory;
 use crate::format::{Rid, Word};
 use crate::shadow::page::PageShadow;
-use crate::shadow::past::Superseded;
-use crate::shadow::reach::Reach;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::shadow::slots::Shadows;
+use crate::shadow::undo_record::Superseded;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard, yield_now};
@@ -97,7 +97,7 @@ impl Allocator {
         };
         let claimed = self.shard(session).claim(&self.segments, units);
         match claimed {
-            // The room that is left may be small segments, and granules beside extents.
+            // The rest may be small segments, and granules beside extents.
             Err(error) if error.kind() == ErrorKind::DeviceFull && units > cells::UNITS_MIN => {
                 self.segments.take_extent(bytes).map_err(|_| error)
             }
@@ -200,12 +200,12 @@ impl Allocator {
         self.retired.push(retired);
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced, and what those above it replaced
-    /// between them; gives back directory pages that have no row left, and the last file if it is
-    /// empty. Returns the number of versions. One thread at a time may call this.
-    pub fn purge(&self, reach: &Reach) -> usize {
+    /// Reclaims what commits up to the limit of `horizon` replaced, and what those above it
+    /// replaced between them; gives back directory pages that have no row left, and the last file
+    /// if it is empty. Returns the number of versions. One thread at a time may call this.
+    pub fn purge(&self, horizon: &PurgeHorizon) -> usize {
         let mut freed = 0;
-        while let Some(of_batch) = self.purge_batch(reach) {
+        while let Some(of_batch) = self.purge_batch(horizon) {
             freed += of_batch;
             yield_now();
         }
@@ -213,37 +213,37 @@ impl Allocator {
         for pages in self.retired.take_crowded().chunks(BATCH) {
             let _span = perdura_pmem::trace::span("merge");
             freed += self.purge_pages(pages, |page, reclaimed| {
-                if self.merge(page, reach, reclaimed) {
+                if self.merge(page, horizon, reclaimed) {
                     left.push(page);
                 }
             });
             yield_now();
         }
         self.retired.put_crowded(left);
-        self.directory_space.give_back(reach.limit(), &self.segments, &self.shadows);
+        self.directory_space.give_back(horizon.limit(), &self.segments, &self.shadows);
         self.file_return.round(&self.segments, &self.directory_space, |file| self.let_go(file));
         freed
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced in the pages that have waited
+    /// Reclaims what commits up to the limit of `horizon` replaced in the pages that have waited
     /// longest, at most `batches` of [`BATCH`]. Like [`Allocator::purge`] for one thread at a time.
-    pub fn purge_oldest(&self, reach: &Reach, batches: usize) {
+    pub fn purge_oldest(&self, horizon: &PurgeHorizon, batches: usize) {
         for _ in 0..batches {
-            if self.purge_batch(reach).is_none() {
+            if self.purge_batch(horizon).is_none() {
                 break;
             }
         }
     }
 
-    /// Reclaims what commits up to the limit of `reach` replaced in a batch of pages. Returns the
+    /// Reclaims what commits up to the limit of `horizon` replaced in a batch of pages. Returns the
     /// number of versions; `None` if no page waits.
-    fn purge_batch(&self, reach: &Reach) -> Option<usize> {
-        let pages = self.retired.take(reach.limit());
+    fn purge_batch(&self, horizon: &PurgeHorizon) -> Option<usize> {
+        let pages = self.retired.take(horizon.limit());
         if pages.is_empty() {
             return None;
         }
         let _span = perdura_pmem::trace::span("purge");
-        Some(self.purge_pages(&pages, |page, reclaimed| self.take_past(page, reach.limit(), reclaimed)))
+        Some(self.purge_pages(&pages, |page, reclaimed| self.take_undo_records(page, horizon.limit(), reclaimed)))
     }
 
     /// Reclaims what `take` takes from the shadow of each page. Returns the number of versions.
@@ -278,7 +278,7 @@ impl Allocator {
     }
 
     /// Takes what commits up to `limit` replaced in page `page` from its shadow.
-    fn take_past(&self, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
+    fn take_undo_records(&self, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return };
         self.take_from(&mut shadow, page, limit, reclaimed);
         if let Some(csn) = shadow.requeue() {
@@ -287,23 +287,23 @@ impl Allocator {
     }
 
     fn take_from(&self, shadow: &mut PageShadow, page: u64, limit: Csn, reclaimed: &mut Reclaimed) {
-        for past in shadow.take_past(limit) {
-            reclaimed.changes += past.changes() as u64;
-            reclaimed.versions.extend(past.before.spilled());
-            reclaimed.versions.extend(past.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
-            reclaimed.deleted.extend(past.deleted.iter().map(|position| self.last_version(page, position)));
+        for undo in shadow.take_undo_records(limit) {
+            reclaimed.changes += undo.changes() as u64;
+            reclaimed.versions.extend(undo.before.spilled());
+            reclaimed.versions.extend(undo.before.iter().map(|(_, word)| word).filter(|word| !word.is_empty()));
+            reclaimed.deleted.extend(undo.deleted.iter().map(|position| self.last_version(page, position)));
         }
     }
 
     /// Merges commits in the shadow of page `page`, and takes what they replaced between them.
     /// Takes all of those that only snapshots from before the page do not see. Returns whether
     /// there is more to do once the next checkpoint covers it.
-    fn merge(&self, page: u64, reach: &Reach, reclaimed: &mut Reclaimed) -> bool {
+    fn merge(&self, page: u64, horizon: &PurgeHorizon, reclaimed: &mut Reclaimed) -> bool {
         let Some(mut shadow) = self.shadows.slot(page).lock_existing() else { return false };
         let published = self.directory().state(page).csn();
-        self.take_from(&mut shadow, page, reach.limit_in(published), reclaimed);
+        self.take_from(&mut shadow, page, horizon.limit_in(published), reclaimed);
         let mut superseded = Superseded::default();
-        let is_crowded = shadow.merge(reach, published, &mut superseded);
+        let is_crowded = shadow.merge(horizon, published, &mut superseded);
         reclaimed.changes += superseded.changes;
         reclaimed.versions.append(&mut superseded.versions);
         reclaimed.deleted.extend(superseded.gone.iter().map(|position| self.last_version(page, *position)));

@@ -210,7 +210,7 @@ impl DirectorySpace {
     pub fn give_back(&self, limit: Csn, segments: &Segments, shadows: &Shadows) {
         let directory = segments.chain().directory();
         let mut lists = self.lists.lock();
-        let mut given = Vec::new();
+        let mut returned = Vec::new();
         for page in lists.rids.take_whole() {
             // Whoever frees the RIDs that were taken since notes the page again.
             if !lists.rids.is_whole(directory, page) {
@@ -227,14 +227,14 @@ impl DirectorySpace {
                 if !perdura_pmem::planted(Mutant::ReturnedPageKeepsRids) {
                     lists.rids.remove_page(page);
                 }
-                given.push(page);
+                returned.push(page);
             } else {
                 lists.rids.leave_whole(page);
             }
         }
-        if !given.is_empty() {
+        if !returned.is_empty() {
             segments.chain().fence();
-            lists.pages.extend(given.into_iter().map(|page| FreePage { page, dirty: false }));
+            lists.pages.extend(returned.into_iter().map(|page| FreePage { page, dirty: false }));
         }
     }
 
@@ -372,6 +372,6 @@ impl DirectorySpace {
 /// Position of the last row of a page that its shadow has words of; 0 without any.
 fn last_written(shadow: &PageShadow) -> u16 {
     let active = shadow.active().flat_map(Change::positions);
-    let past = shadow.history().flat_map(|past| past.before.iter().map(|(row, _)| row).chain(past.deleted.iter()));
-    active.chain(past).max().unwrap_or_default()
+    let undo = shadow.history().flat_map(|undo| undo.before.iter().map(|(row, _)| row).chain(undo.deleted.iter()));
+    active.chain(undo).max().unwrap_or_default()
 }

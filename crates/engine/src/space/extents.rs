@@ -62,7 +62,7 @@ pub struct Extents {
     free: BTreeMap<(u32, u32), Granules>,
     /// The same runs, by their bytes.
     by_bytes: BTreeSet<(u64, u32, u32)>,
-    /// Stretches of segments still to be swept, with their lengths.
+    /// Ranges of segments still to be swept, with their lengths.
     unswept: BTreeMap<SegmentId, u32>,
 }
 
@@ -219,7 +219,7 @@ impl Extents {
         self.maps.get(&id).map_or(0, |map| map.used.count_ones())
     }
 
-    /// Adds a segment to those to be swept. Returns whether a stretch of them begins with it.
+    /// Adds a segment to those to be swept. Returns whether a range of them begins with it.
     /// Segments are added in their order.
     pub fn put_unswept(&mut self, id: SegmentId) -> bool {
         if let Some((first, length)) = self.unswept.range_mut(..id).next_back()
@@ -233,7 +233,7 @@ impl Extents {
         true
     }
 
-    /// Takes the stretch of adjacent segments, to be swept together, that `id` is in. Returns its
+    /// Takes the range of adjacent segments, to be swept together, that `id` is in. Returns its
     /// first and its length.
     pub fn take_unswept(&mut self, id: SegmentId) -> Option<(SegmentId, u32)> {
         let (first, length) = self.unswept.range(..=id).next_back().map(|(first, length)| (*first, *length))?;

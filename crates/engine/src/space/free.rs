@@ -22,7 +22,7 @@ pub struct TakenExtent {
 /// its extents.
 #[derive(Default)]
 pub struct FreeSegments {
-    /// Stretches of adjacent free segments: the first of each, and their number.
+    /// Ranges of adjacent free segments: the first of each, and their number.
     free: BTreeMap<SegmentId, u32>,
     count: usize,
     bytes: u64,
@@ -71,7 +71,7 @@ impl FreeSegments {
         }
     }
 
-    /// Takes a whole stretch off the list.
+    /// Takes a whole range off the list.
     fn remove(&mut self, first: SegmentId, length: u32, file: &DataFile) {
         self.free.remove(&first);
         self.by_file[first.file as usize] -= length;
@@ -79,24 +79,24 @@ impl FreeSegments {
         self.bytes -= u64::from(length) * file.segment_bytes();
     }
 
-    /// Takes `indexes` of a free stretch off the list.
-    fn cut(&mut self, stretch: (SegmentId, u32), indexes: Range<u32>, file: &DataFile) {
-        let (first, length) = stretch;
+    /// Takes `indexes` of a free range off the list.
+    fn cut(&mut self, range: (SegmentId, u32), indexes: Range<u32>, file: &DataFile) {
+        let (first, length) = range;
         self.remove(first, length, file);
         self.insert(first, indexes.start - first.index, file);
         let after = SegmentId { index: indexes.end, ..first };
         self.insert(after, first.index + length - indexes.end, file);
     }
 
-    /// The free stretch that a segment is in.
-    fn stretch_of(&self, id: SegmentId) -> Option<(SegmentId, u32)> {
+    /// The free range that a segment is in.
+    fn range_of(&self, id: SegmentId) -> Option<(SegmentId, u32)> {
         let (&first, &length) = self.free.range(..=id).next_back()?;
         (first.file == id.file && id.index < first.index + length).then_some((first, length))
     }
 
     /// Whether a segment is on the list of free ones.
     pub fn contains(&self, id: SegmentId) -> bool {
-        self.stretch_of(id).is_some()
+        self.range_of(id).is_some()
     }
 
     /// Bytes in free segments.
@@ -118,8 +118,8 @@ impl FreeSegments {
     /// of the directory.
     pub fn remove_file(&mut self, file: &DataFile) {
         let [first, last] = [0, u32::MAX].map(|index| SegmentId { file: file.sequence(), index });
-        let stretches: Vec<_> = self.free.range(first..=last).map(|(first, length)| (*first, *length)).collect();
-        for (first, length) in stretches {
+        let ranges: Vec<_> = self.free.range(first..=last).map(|(first, length)| (*first, *length)).collect();
+        for (first, length) in ranges {
             self.remove(first, length, file);
         }
         // Some were swept by who needed them, and became free.
@@ -138,7 +138,7 @@ impl FreeSegments {
     }
 
     /// Takes room for an extent of `bytes`: free granules beside other extents, or the end of a
-    /// stretch of free segments together with the free granules behind it, if `kept` other segments
+    /// range of free segments together with the free granules behind it, if `kept` other segments
     /// stay free. Extents fill a file from its end and cells from its beginning, so they do not
     /// part each other's room.
     pub fn take_extent(&mut self, chain: &Chain, bytes: u64, kept: u32) -> Option<TakenExtent> {
@@ -147,20 +147,20 @@ impl FreeSegments {
         }
         for (&first, &length) in &self.free {
             let file = chain.file_of(first);
-            let stretch_end = first.index + length;
+            let range_end = first.index + length;
             let needed = bytes.div_ceil(file.granule_bytes());
-            let behind = self.extents.run_at(first.file, stretch_end * GRANULES);
+            let behind = self.extents.run_at(first.file, range_end * GRANULES);
             let segments = (needed.saturating_sub(u64::from(behind))).div_ceil(u64::from(GRANULES));
             if segments == 0 || segments > u64::from(length) || self.count < segments as usize + kept as usize {
                 continue;
             }
-            let fresh = stretch_end - segments as u32..stretch_end;
-            let end = stretch_end * GRANULES + behind;
+            let fresh = range_end - segments as u32..range_end;
+            let end = range_end * GRANULES + behind;
             let (begin, from) = (fresh.start * GRANULES, end - needed as u32);
             let whole =
                 Granules { file: first.file, first: begin, count: end - begin, bytes_each: file.granule_bytes() };
             self.cut((first, length), fresh.clone(), file);
-            self.extents.take_run(first.file, stretch_end * GRANULES);
+            self.extents.take_run(first.file, range_end * GRANULES);
             let (rest, extent) = (whole.within(begin, from), whole.within(from, end));
             self.extents.mark(extent);
             return Some(TakenExtent { extent, fresh, rest });
@@ -193,8 +193,8 @@ impl FreeSegments {
         let mut rest = Vec::new();
         for index in granules.first / GRANULES..granules.end().div_ceil(GRANULES) {
             let id = SegmentId { file: granules.file, index };
-            if let Some(stretch) = self.stretch_of(id) {
-                self.cut(stretch, index..index + 1, file);
+            if let Some(range) = self.range_of(id) {
+                self.cut(range, index..index + 1, file);
                 let segment = Granules { first: index * GRANULES, count: GRANULES, ..granules };
                 rest.extend([segment.within(0, granules.first), segment.within(granules.end(), u32::MAX)]);
             }

@@ -1,5 +1,18 @@
 //! The open segments of one owner, a shard or a bulk insert: those whose cells it fills, at most
 //! one for each class.
+//!
+//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
+//! each from the start would make a small table large; too few would waste cells. So a class has to
+//! earn its segment: its versions go to the next larger open cells until they have wasted a quarter
+//! of a segment there (`fragmentation.rs`, kept for the whole table). From then on each owner opens
+//! a segment of that class. For a version larger than all open cells the owner opens a class twice
+//! the largest open one, or larger still if the version needs it, so that rows of growing length
+//! open few. When an owner closes a segment partly filled, the next owner that asks for its class
+//! continues there. Whoever moves rows takes no segment into use: it fills up those that are
+//! offered.
+//!
+//! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
+//! one, beside what rounding versions up to cells wastes.
 
 use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::error::{ErrorKind, Result};
@@ -20,19 +33,6 @@ pub trait SegmentOwner {
 }
 
 /// The open segments of one owner.
-///
-/// A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
-/// each from the start would make a small table large; too few would waste cells. So a class has to
-/// earn its segment: its versions go to the next larger open cells until they have wasted a quarter
-/// of a segment there (`losses.rs`, kept for the whole table). From then on each owner opens a
-/// segment of that class. For a version larger than all open cells the owner opens a class twice
-/// the largest open one, or larger still if the version needs it, so that rows of growing length
-/// open few. When an owner closes a segment partly filled, the next owner that asks for its class
-/// continues there. Whoever moves rows takes no segment into use: it fills up those that are
-/// offered.
-///
-/// So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
-/// one, beside what rounding versions up to cells wastes.
 pub struct OpenSet<O: SegmentOwner> {
     segments: Vec<O::Segment>,
     /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is
@@ -74,7 +74,7 @@ impl<O: SegmentOwner> OpenSet<O> {
         if let Some(full) = self.position(class) {
             O::close(segments, self.remove(full));
         }
-        let earned = segments.losses().is_earned(class, segments.chain().segment_bytes());
+        let earned = segments.fragmentation().is_earned(class, segments.chain().segment_bytes());
         if !earned && let Some((word, position)) = self.claim_larger(segments, class) {
             return Ok((word, position));
         }
@@ -91,7 +91,7 @@ impl<O: SegmentOwner> OpenSet<O> {
         let position = self.insert(O::open(segments, taken));
         let segment = &mut self.segments[position];
         let (word, units) = (segment.claim().expect("a segment with free cells"), segment.units());
-        segments.losses().add(class, units - class);
+        segments.fragmentation().add(class, units - class);
         Ok((word, position))
     }
 
@@ -103,7 +103,7 @@ impl<O: SegmentOwner> OpenSet<O> {
             let (position, units) =
                 larger.map(|(position, segment)| (position, segment.units())).min_by_key(|(_, units)| *units)?;
             if let Some(word) = self.segments[position].claim() {
-                segments.losses().add(class, units - class);
+                segments.fragmentation().add(class, units - class);
                 return Some((word, position));
             }
             O::close(segments, self.remove(position));

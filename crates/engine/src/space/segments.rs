@@ -2,8 +2,8 @@
 //! again.
 
 use super::extents::Granules;
+use super::fragmentation::Fragmentation;
 use super::free::FreeSegments;
-use super::losses::Losses;
 use super::sparse::{Emptied, is_sparse};
 use super::sweep;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ pub struct Segments {
     chain: Chain,
     free: Mutex<FreeSegments>,
     growing: Mutex<()>,
-    losses: Losses,
+    fragmentation: Fragmentation,
 }
 
 /// Content of the descriptors of an existing table.
@@ -85,7 +85,7 @@ impl Segments {
     }
 
     fn new(chain: Chain) -> Segments {
-        Segments { chain, free: Mutex::default(), growing: Mutex::new(()), losses: Losses::default() }
+        Segments { chain, free: Mutex::default(), growing: Mutex::new(()), fragmentation: Fragmentation::default() }
     }
 
     /// Reads the segment descriptors of an existing table.
@@ -119,8 +119,8 @@ impl Segments {
     }
 
     /// Bytes that versions waste in larger cells.
-    pub fn losses(&self) -> &Losses {
-        &self.losses
+    pub fn fragmentation(&self) -> &Fragmentation {
+        &self.fragmentation
     }
 
     /// Locks the lists of free segments. A thread that also locks a segment's cells locks the lists
@@ -468,7 +468,7 @@ impl Segments {
         Ok(cells.clone())
     }
 
-    /// Sweeps a stretch of segments of extents, unless that is done: extents go on from one into
+    /// Sweeps a range of segments of extents, unless that is done: extents go on from one into
     /// the next. Nobody else takes room from the lists meanwhile.
     fn sweep_extents(&self, file: &DataFile, id: SegmentId) {
         let mut free = self.free.lock();

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
 use crate::format::{GRANULES, Rid, SegmentKind};
+use crate::index::audit;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,7 +55,7 @@ impl Table {
         };
         let published = (0..self.directory().page_count()).filter(|page| self.directory().state(*page).is_published());
         let rows = published.flat_map(|page| self.directory().page_rows(page)).filter(|row| is_row(*row)).count();
-        self.index_list().audit(rows as u64, is_row)
+        audit::audit(self.index_list(), rows as u64, is_row)
     }
 
     /// Checks that each reusable segment has free cells of its class and no owner.
@@ -75,13 +76,13 @@ impl Table {
 
     /// Checks that no transaction has left anything in a shadow.
     fn audit_shadows(&self) -> Result<()> {
-        let (mut changes, mut past) = (0, 0);
+        let (mut changes, mut undo) = (0, 0);
         self.shadows().each(|shadow| {
             changes += shadow.active().count();
-            past += shadow.history().count();
+            undo += shadow.history().count();
         });
-        if changes > 0 || past > 0 && self.space.retired().is_empty() {
-            return Err(self.unaccounted(format_args!("{changes} changes without a transaction, {past} past ones")));
+        if changes > 0 || undo > 0 && self.space.retired().is_empty() {
+            return Err(self.unaccounted(format_args!("{changes} changes without a transaction, {undo} undo records")));
         }
         Ok(())
     }
@@ -110,9 +111,9 @@ impl Table {
     fn replaced_live(&self) -> usize {
         let mut live = 0;
         self.shadows().each(|shadow| {
-            for past in shadow.history() {
-                live += past.before.iter().filter(|(_, word)| !word.is_empty()).count();
-                live += usize::from(past.before.spilled().is_some());
+            for undo in shadow.history() {
+                live += undo.before.iter().filter(|(_, word)| !word.is_empty()).count();
+                live += usize::from(undo.before.spilled().is_some());
             }
         });
         live

@@ -206,8 +206,8 @@ impl Table {
     }
 
     /// As [`Table::newest`], with an upper bound of the version's CSN, and without a search.
-    pub(crate) fn newest_met(&self, row: u64) -> (Word, Csn) {
-        self.newest_by(row, newest_met_in)
+    pub(crate) fn newest_with_bound(&self, row: u64) -> (Word, Csn) {
+        self.newest_by(row, newest_with_bound_in)
     }
 
     #[inline]
@@ -240,7 +240,7 @@ pub(crate) fn newest_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Wo
 }
 
 /// As [`newest_in`], with an upper bound of the version's CSN, and without a search.
-pub(crate) fn newest_met_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Word, Csn) {
+pub(crate) fn newest_with_bound_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Word, Csn) {
     let word = newest_word_in(shadow, table, row);
     let directory = table.directory();
     (word, shadow.newest_csn_of_page().max(directory.state(directory.page_of(row)).csn()))
@@ -249,7 +249,7 @@ pub(crate) fn newest_met_in(shadow: &mut PageShadow, table: &Table, row: u64) ->
 /// As [`newest_in`], but it searches only if a CSN that the page remembers is above `limit`.
 /// Otherwise the CSN is an upper bound, also at or below `limit`.
 pub(crate) fn newest_up_to(shadow: &mut PageShadow, table: &Table, row: u64, limit: Csn) -> (Word, Csn) {
-    let (word, bound) = newest_met_in(shadow, table, row);
+    let (word, bound) = newest_with_bound_in(shadow, table, row);
     if bound <= limit { (word, bound) } else { newest_in(shadow, table, row) }
 }
 

@@ -2,15 +2,16 @@
 //!
 //! It verifies the segments' descriptors, the words of the row directory, and each committed row
 //! with its checksum. Each page is checked under a snapshot of its own: that holds the versions
-//! (I8), and purge goes on behind it. A row that is committed when its page's turn comes is
+//! (I8), and purge goes on behind it. A row that is committed when its page is looked at is
 //! checked; a deleted one is not. Indexes are checked against the rows of one snapshot
 //! (`check_index.rs`), and their keys with those that the client makes of the rows. The check
 //! stores nothing and locks no row.
 
 use super::keys::Key;
-use super::session::Session;
+use super::snapshots::Snapshots;
 use crate::error::{Error, Result};
 use crate::format::{Rid, VERSION_HEADER, Word};
+use crate::pool::Pool;
 use crate::table::Table;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub trait CheckClient {
         None
     }
 
-    /// Is told of a fault: where it is, and the remedy.
+    /// Takes a fault: where it is, and the remedy.
     fn found(&mut self, fault: Error);
 }
 
@@ -52,7 +53,7 @@ pub trait CheckClient {
 pub struct CheckSummary {
     /// Rows checked, sound or not.
     pub rows: u64,
-    /// Faults that the client was told of.
+    /// Faults that were reported to the client.
     pub faults: u64,
     /// The check did not come to its end: the client said so, or there were a hundred faults.
     pub is_partial: bool,
@@ -66,9 +67,44 @@ pub(super) struct Check<'c> {
     summary: CheckSummary,
     /// Bytes of rows since the client was asked whether to go on.
     bytes: u64,
+    /// Number of directory pages.
+    pages: u64,
 }
 
-impl Check<'_> {
+impl<'c> Check<'c> {
+    /// A check of `table`, which tells `client` what is wrong.
+    pub(super) fn new(table: Arc<Table>, depth: CheckDepth, client: &'c mut dyn CheckClient) -> Check<'c> {
+        Check { table, depth, client, summary: CheckSummary::default(), bytes: 0, pages: 0 }
+    }
+
+    /// Outcome so far.
+    pub(super) fn summary(&self) -> CheckSummary {
+        self.summary
+    }
+
+    /// Checks descriptors and rows, each page under a snapshot of its own. Returns whether the
+    /// check goes on.
+    pub(super) fn pages(&mut self, pool: &Pool, snapshots: &mut Snapshots) -> bool {
+        let table = self.table.clone();
+        table.verify_descriptors(&mut |fault| self.found(fault));
+        // Pages that are added meanwhile hold later rows.
+        self.pages = table.directory().page_count();
+        let mut words = Vec::new();
+        for page in 0..self.pages {
+            if !self.goes_on(page) {
+                return false;
+            }
+            table.verify_page(page, &mut |fault| self.found(fault));
+            let snapshot = snapshots.statement(pool);
+            let goes_on = !table.words_at(page, snapshot, None, &mut words) || self.rows(page, &words);
+            snapshots.close_statement(pool);
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The table.
     pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
@@ -100,17 +136,21 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the check goes on with page `page` of `pages`.
-    pub(super) fn goes_on(&mut self, page: u64, pages: u64) -> bool {
+    /// Whether the check goes on with page `page`.
+    fn goes_on(&mut self, page: u64) -> bool {
         self.bytes = 0;
-        let goes_on = self.summary.faults < FAULTS_MAX && self.client.goes_on(page, pages);
+        let goes_on = self.summary.faults < FAULTS_MAX && self.client.goes_on(page, self.pages);
         self.summary.is_partial = !goes_on;
         goes_on
     }
 
-    /// Checks the rows that the words of page `page` of `pages` name, by position. Returns whether
-    /// to go on.
-    fn rows(&mut self, page: u64, pages: u64, words: &[Word]) -> bool {
+    /// Whether the check goes on with the indexes, which come after all pages.
+    pub(super) fn goes_on_with_indexes(&mut self) -> bool {
+        self.goes_on(self.pages)
+    }
+
+    /// Checks the rows that the words of page `page` name, by position. Returns whether to go on.
+    fn rows(&mut self, page: u64, words: &[Word]) -> bool {
         let base = self.table.directory().page_base(page);
         for (row, word) in (base..).zip(words) {
             // The directory's own words are verified already.
@@ -121,7 +161,7 @@ impl Check<'_> {
             if let Err(fault) = self.row(Rid::new(row, word.incarnation()), *word) {
                 self.found(fault.in_row(row));
             }
-            if self.bytes >= BYTES_BETWEEN && !self.goes_on(page, pages) {
+            if self.bytes >= BYTES_BETWEEN && !self.goes_on(page) {
                 return false;
             }
         }
@@ -143,45 +183,5 @@ impl Check<'_> {
         }
         let (region, at) = self.table.chain().locate(word)?;
         Err(Error::damaged(region.name(), at, "the row is not one of the table's definition"))
-    }
-}
-
-impl Session {
-    /// Checks a table as it is committed now, and tells `client` what is wrong with it. It is a
-    /// statement of its own, which [`Session::end_statement`] ends.
-    ///
-    /// # Errors
-    /// Configuration if the table belongs to another pool. What is wrong with the table is no
-    /// error.
-    pub fn check_table(
-        &mut self,
-        table: &Arc<Table>,
-        depth: CheckDepth,
-        client: &mut dyn CheckClient,
-    ) -> Result<CheckSummary> {
-        self.check_own(table)?;
-        let mut check = Check { table: table.clone(), depth, client, summary: CheckSummary::default(), bytes: 0 };
-        table.verify_descriptors(&mut |fault| check.found(fault));
-        // Pages that are added meanwhile hold later rows.
-        let pages = table.directory().page_count();
-        let mut words = Vec::new();
-        for page in 0..pages {
-            if !check.goes_on(page, pages) {
-                return Ok(check.summary);
-            }
-            table.verify_page(page, &mut |fault| check.found(fault));
-            let snapshot = self.snapshots.statement(&self.pool);
-            let goes_on = !table.words_at(page, snapshot, None, &mut words) || check.rows(page, pages, &words);
-            self.snapshots.close_statement(&self.pool);
-            if !goes_on {
-                return Ok(check.summary);
-            }
-        }
-        if !self.check_indexes(&mut check, pages) {
-            return Ok(check.summary);
-        }
-        // Only tells how far it came, unless the last page brought too many faults.
-        check.goes_on(pages, pages);
-        Ok(check.summary)
     }
 }

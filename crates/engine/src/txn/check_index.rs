@@ -3,12 +3,13 @@
 //! of its row.
 
 use super::check::Check;
-use super::session::Session;
+use super::snapshots::Snapshots;
 use crate::error::{Error, Result};
 use crate::format::{Rid, data_file_name, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
+use crate::pool::Pool;
 use crate::table::Table;
 use perdura_log::Csn;
 
@@ -52,22 +53,22 @@ impl Rows {
     }
 }
 
-impl Session {
-    /// Checks the indexes of a table under one snapshot each. Returns whether the check goes on.
-    pub(super) fn check_indexes(&mut self, check: &mut Check<'_>, pages: u64) -> bool {
-        let table = check.table().clone();
-        for number in 0..table.indexes() {
-            if !check.goes_on(pages, pages) {
-                return false;
-            }
-            let snapshot = self.snapshots.statement(&self.pool);
-            if let Err(fault) = check_index(&table, number, snapshot, check, pages) {
-                check.found(fault);
-            }
-            self.snapshots.close_statement(&self.pool);
+/// Checks the indexes of a table under one snapshot each, and tells the client that the check has
+/// come to its end.
+pub(super) fn check_indexes(check: &mut Check<'_>, pool: &Pool, snapshots: &mut Snapshots) {
+    let table = check.table().clone();
+    for number in 0..table.indexes() {
+        if !check.goes_on_with_indexes() {
+            return;
         }
-        true
+        let snapshot = snapshots.statement(pool);
+        if let Err(fault) = check_index(&table, number, snapshot, check) {
+            check.found(fault);
+        }
+        snapshots.close_statement(pool);
     }
+    // Only tells how far it came, unless the last index brought too many faults.
+    check.goes_on_with_indexes();
 }
 
 /// An entry, and what its row says of it.
@@ -93,7 +94,7 @@ fn check_key(table: &Table, entry: &Entry<'_>, snapshot: Csn, check: &mut Check<
     Err(Error::damaged_index(&data_file_name(table.id(), 0), 0, what))
 }
 
-fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_>, pages: u64) -> Result<()> {
+fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_>) -> Result<()> {
     let index = table.index_list().index(number).expect("the table has as many");
     let unique = table.index_definition(number).is_some_and(|definition| definition.unique);
     let name = data_file_name(table.id(), 0);
@@ -123,13 +124,13 @@ fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_
             }
             before.clear();
             before.extend_from_slice(entry);
-            if check.is_long() && !check.goes_on(pages, pages) {
+            if check.is_long() && !check.goes_on_with_indexes() {
                 return Ok(());
             }
         }
         let Some(high) = page.high() else { break };
         key = high.to_vec();
-        if key >= beyond(b"") || !check.goes_on(pages, pages) {
+        if key >= beyond(b"") || !check.goes_on_with_indexes() {
             return Ok(());
         }
     }

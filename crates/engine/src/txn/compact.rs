@@ -2,10 +2,10 @@
 //! every use.
 //!
 //! A move is a transaction of its own, through the ordinary commit: logged, durable, its words
-//! stored behind, the old place freed by purge (I8). It writes a row only if nobody holds it, and
-//! only if the row is still where it was found; it never waits for a row, and others wait for it no
-//! longer than a small commit takes. Nobody finds a row changed by a move, and no figure of the
-//! table but those of its space.
+//! stored and flushed later, the old place freed by purge (I8). It writes a row only if nobody
+//! holds it, and only if the row is still where it was found; it never waits for a row, and others
+//! wait for it no longer than a small commit takes. Nobody finds a row changed by a move, and no
+//! figure of the table but those of its space.
 //!
 //! A round is bounded by [`ROUND_BYTES`] over all tables, a transaction by [`ROWS_AT_ONCE`] and
 //! [`BYTES_AT_ONCE`]. The background thread has a round after each of its own in which nobody has
@@ -17,7 +17,6 @@ use super::session::Session;
 use crate::error::Result;
 use crate::format::{Rid, Word};
 use crate::pool::Pool;
-use crate::pool::owner::LockKey;
 use crate::table::Table;
 use perdura_pmem::Mutant;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
         let mut rows = rows.into_iter();
         // A move must not wait for the log with rows locked.
         while rows.len() > 0 && !table.is_dropped() && !yields() && pool.log.status().can_switch() {
-            match session.move_some(&table, &mut rows) {
+            match move_some(pool, session, &table, &mut rows) {
                 Ok(count) => moved += count,
                 // The rows stay where they are.
                 Err(_) => return moved,
@@ -56,35 +55,32 @@ pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
     moved
 }
 
-impl Session {
-    /// Moves as many of `rows` as one transaction may, and commits. Returns their number.
-    fn move_some(&mut self, table: &Arc<Table>, rows: &mut impl Iterator<Item = (Rid, Word)>) -> Result<usize> {
-        self.pool.check_writable()?;
-        self.begin_ending();
-        self.writes.begin_moving(self.owner.id);
-        let (mut left, mut bytes) = (Vec::new(), 0);
-        while left.len() < ROWS_AT_ONCE
-            && bytes < BYTES_AT_ONCE
-            && let Some((rid, from)) = rows.next()
-        {
-            let locks = &self.pool.locks;
-            let (writes, at) = self.writes.table_to_write(table, self.owner.id);
-            let in_place = || !locks.may_have(LockKey::row(table.id(), rid));
-            if let Some(moved) = writes.move_row(rid, from, at, in_place) {
-                self.writes.note_written();
-                left.push(from);
-                bytes += moved;
-            }
+/// Moves as many of `rows` as one transaction may, and commits. Returns their number.
+fn move_some(
+    pool: &Pool,
+    session: &mut Session,
+    table: &Arc<Table>,
+    rows: &mut impl Iterator<Item = (Rid, Word)>,
+) -> Result<usize> {
+    session.begin_moving()?;
+    let (mut left, mut bytes) = (Vec::new(), 0);
+    while left.len() < ROWS_AT_ONCE
+        && bytes < BYTES_AT_ONCE
+        && let Some((rid, from)) = rows.next()
+    {
+        if let Some(moved) = session.move_row(table, rid, from) {
+            left.push(from);
+            bytes += moved;
         }
-        let csn = self.commit()?;
-        if !left.is_empty() {
-            table.space().note_moved(csn);
-            self.pool.counters.moved_rows.fetch_add(left.len() as u64, Ordering::Relaxed);
-        }
-        // Planted: the place that a row has left is free at once.
-        if perdura_pmem::planted(Mutant::MovedRowPlaceFreedAtOnce) {
-            table.space().free_all(left.iter().copied());
-        }
-        Ok(left.len())
     }
+    let csn = session.commit()?;
+    if !left.is_empty() {
+        table.space().note_moved(csn);
+        pool.counters.moved_rows.fetch_add(left.len() as u64, Ordering::Relaxed);
+    }
+    // Planted: the place that a row has left is free at once.
+    if perdura_pmem::planted(Mutant::MovedRowPlaceFreedAtOnce) {
+        table.space().free_all(left.iter().copied());
+    }
+    Ok(left.len())
 }

@@ -1,20 +1,17 @@
-//! Reads through an index: a cursor over its entries, in both directions, and single keys.
+//! Scans of an index: a cursor over its entries, in both directions.
 
 use super::direction::Direction;
-use super::keys::{check_row, known_rid, no_index, rid_ahead};
+use super::keys::{check_row, known_rid, no_index};
 use super::moved_rows::MovedRows;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, Word, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
-use crate::index::measure::Measured;
 use crate::index::page::Page;
-use crate::index::tree::Index;
+use crate::index::table_index::Index;
 use crate::table::Table;
-use crate::table::visibility::ReadView;
 use perdura_log::Csn;
-use perdura_pmem::Mutant;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -26,11 +23,7 @@ pub struct ScanBuffers(Page);
 pub struct IndexScan {
     table: Arc<Table>,
     index: usize,
-    snapshot: Csn,
-    /// It is checked against the table's definition.
-    is_consistent: bool,
-    /// The last step of the own transaction that the scan sees.
-    seen: u64,
+    seen: Seen,
     page: Page,
     /// Entries of the page before the next one.
     before_next: usize,
@@ -65,7 +58,7 @@ struct Ahead {
 
 impl Ahead {
     /// Begins with another page, at `next`.
-    fn turn_to(&mut self, next: usize) {
+    fn start_page(&mut self, next: usize) {
         *self = Self { next, read: self.read, words: 0, rows: 0 };
     }
 
@@ -84,57 +77,35 @@ impl Ahead {
     }
 }
 
-impl Session {
-    fn index_of<'t>(&self, table: &'t Table, index: usize) -> Result<&'t Index> {
-        table.index_list().index(index).ok_or_else(|| no_index(table, index))
-    }
+/// Snapshot of a scan, the last step of the own transaction that it sees, and whether it is checked
+/// against the table's definition.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub snapshot: Csn,
+    pub step: u64,
+    pub is_consistent: bool,
+}
 
-    /// Begins a scan of an index. With [`ReadView::Snapshot`] it sees what the snapshot sees, with
-    /// [`ReadView::Newest`] the newest committed entries; and what the transaction changed before
-    /// it.
-    pub fn index_scan(&mut self, table: &Arc<Table>, index: usize, view: ReadView) -> IndexScan {
-        self.index_scan_with(table, index, view, ScanBuffers::default())
-    }
+/// The index at position `index` of a table.
+pub(super) fn index_of(table: &Table, index: usize) -> Result<&Index> {
+    table.index_list().index(index).ok_or_else(|| no_index(table, index))
+}
 
-    /// As [`Session::index_scan`], in the memory of an earlier scan.
-    pub fn index_scan_with(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        view: ReadView,
-        buffers: ScanBuffers,
-    ) -> IndexScan {
-        let (snapshot, is_consistent) = self.index_snapshot(view);
-        self.index_scan_at(table, index, snapshot, is_consistent, buffers)
+/// Fails unless a snapshot keeps purge off the leaves: the statement that began the scan has ended.
+fn check_snapshot(session: &Session) -> Result<()> {
+    if session.has_open_snapshot() {
+        return Ok(());
     }
+    let what = "the statement that began the scan of an index has ended; begin another scan";
+    Err(Error::new(ErrorKind::Configuration, what))
+}
 
-    /// Begins a scan of an index for rows to be locked, as [`Session::scan_to_lock`] begins one of
-    /// a table, in the memory of an earlier scan. The caller locks each row, reads it with
-    /// [`ReadView::Newest`] and compares its key with that of the entry: if they differ,
-    /// [`IndexScan::is_offered_moved`] says what to do.
-    pub fn index_scan_to_lock(&mut self, table: &Arc<Table>, index: usize, buffers: ScanBuffers) -> IndexScan {
-        // Planted: rows to be locked are found leaf by leaf, at no common moment.
-        let (snapshot, is_consistent) = match perdura_pmem::planted(Mutant::LockingReadByLeaf) {
-            true => self.index_snapshot(ReadView::Newest),
-            false => (self.locking_snapshot(), true),
-        };
-        self.index_scan_at(table, index, snapshot, is_consistent, buffers)
-    }
-
-    fn index_scan_at(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        snapshot: Csn,
-        is_consistent: bool,
-        ScanBuffers(page): ScanBuffers,
-    ) -> IndexScan {
-        let seen = self.writes.position().step();
+impl IndexScan {
+    /// A scan of the index at position `index` of `table`, in the memory of an earlier scan.
+    pub(super) fn new(table: &Arc<Table>, index: usize, seen: Seen, ScanBuffers(page): ScanBuffers) -> IndexScan {
         IndexScan {
             table: table.clone(),
             index,
-            snapshot,
-            is_consistent,
             seen,
             page,
             before_next: 0,
@@ -146,107 +117,6 @@ impl Session {
         }
     }
 
-    /// Measures an index; `None` if there is none. It reads the heads of some leaves.
-    pub(crate) fn measure_index(&mut self, table: &Table, index: usize) -> Option<Measured> {
-        // The snapshot keeps purge off the leaves.
-        self.snapshots.statement(&self.pool);
-        let measured = table.index_list().index(index).map(Index::measure);
-        self.snapshots.close_statement(&self.pool);
-        measured
-    }
-
-    /// The snapshot of a read of an index, which keeps purge off its leaves.
-    fn index_snapshot(&mut self, view: ReadView) -> (Csn, bool) {
-        match view {
-            ReadView::Snapshot => (self.consistent_snapshot(), true),
-            ReadView::Newest => {
-                self.snapshots.statement(&self.pool);
-                (Csn::MAX, false)
-            }
-        }
-    }
-
-    /// Fails unless a snapshot keeps purge off the leaves: the statement that began the scan has
-    /// ended.
-    fn check_snapshot(&self) -> Result<()> {
-        if self.snapshots.is_any_open() {
-            return Ok(());
-        }
-        let what = "the statement that began the scan of an index has ended; begin another scan";
-        Err(Error::new(ErrorKind::Configuration, what))
-    }
-
-    fn check_index_read(&self, table: &Arc<Table>, snapshot: Csn, is_consistent: bool) -> Result<()> {
-        self.check_own(table)?;
-        if is_consistent {
-            self.check_locked(table)?;
-            table.check_defined(snapshot)?;
-        }
-        Ok(())
-    }
-
-    /// The first row with exactly this key in index `index`, of which a unique index has one at
-    /// most.
-    ///
-    /// # Errors
-    /// As for [`Session::read`]; Configuration if there is no such index.
-    pub fn find(&mut self, table: &Arc<Table>, index: usize, key: &[u8], view: ReadView) -> Result<Option<Rid>> {
-        let (snapshot, is_consistent) = self.index_snapshot(view);
-        self.check_index_read(table, snapshot, is_consistent)?;
-        let own = self.writes.view(table.id(), u64::MAX);
-        let is_hidden = |row| is_consistent && self.writes.is_hidden(table.id(), row, u64::MAX);
-        let found = self.index_of(table, index)?.find(key, &View { snapshot, own }, is_hidden);
-        let row = found.map_err(|error| error.in_index(index))?;
-        row.map(|row| rid_ahead(table, row, view)).transpose()
-    }
-
-    /// Number of rows whose keys in index `index` lie between two bounds, which are beginnings of
-    /// keys, without a look at each: exact for a few, otherwise by the number of leaves. Own
-    /// changes may be left out.
-    ///
-    /// # Errors
-    /// As for [`Session::read`]; Configuration if there is no such index.
-    pub fn index_estimate(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> Result<u64> {
-        self.check_own(table)?;
-        self.snapshots.statement(&self.pool);
-        let own = self.writes.view(table.id(), u64::MAX);
-        let view = View { snapshot: Csn::MAX, own };
-        self.index_of(table, index)?.estimate(from, to, &view, table.row_count_estimate())
-    }
-
-    /// The key in index `index` that is nearest to the keys that begin with `key`, or one of these:
-    /// going backward the greatest that is not above them, going forward the least that is not
-    /// below. Whoever has inserted it: also a transaction that is not decided, also of a row that
-    /// was deleted and is not purged. `None` if there is no such key.
-    ///
-    /// # Errors
-    /// As for [`Session::read`]; Configuration if there is no such index.
-    pub fn outermost_key(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        key: &[u8],
-        direction: Direction,
-    ) -> Result<Option<Vec<u8>>> {
-        self.check_own(table)?;
-        // The snapshot keeps purge off the leaves.
-        self.snapshots.statement(&self.pool);
-        let searched = self.index_of(table, index)?;
-        let found = match direction {
-            Direction::Forward => searched.first_from(key),
-            Direction::Backward => searched.last_below(&beyond(key)),
-        };
-        Ok(found.map_err(|error| error.in_index(index))?.map(|entry| entry_key(&entry).to_vec()))
-    }
-}
-
-impl IndexScan {
     /// Ends the scan, and keeps its memory for another: that of one leaf.
     pub fn into_buffers(mut self) -> ScanBuffers {
         self.page.clear();
@@ -262,7 +132,7 @@ impl IndexScan {
     /// As for [`Session::read`]; Configuration if there is no such index.
     pub fn seek(&mut self, session: &Session, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         if !self.begun {
-            session.check_index_read(&self.table, self.snapshot, self.is_consistent)?;
+            session.check_readable(&self.table, self.seen.is_consistent.then_some(self.seen.snapshot))?;
             self.begun = true;
         }
         let behind = matches!(
@@ -365,10 +235,10 @@ impl IndexScan {
     /// Loads the leaf at `key`; with `onward`, the next one if there is nothing to be seen.
     fn load(&mut self, session: &Session, key: &[u8], onward: bool) -> Result<()> {
         self.at = None;
-        session.check_snapshot()?;
-        let own = session.writes.view(self.table.id(), self.seen);
-        let view = View { snapshot: self.snapshot, own };
-        let index = session.index_of(&self.table, self.index)?;
+        check_snapshot(session)?;
+        let own = session.writes().view(self.table.id(), self.seen.step);
+        let view = View { snapshot: self.seen.snapshot, own };
+        let index = index_of(&self.table, self.index)?;
         let found = match onward {
             true => index.page_from(key, &view, &mut self.page),
             false => index.page_at(key, &view, &mut self.page),
@@ -421,7 +291,7 @@ impl IndexScan {
             };
             self.load(session, &high, true)?;
             self.put_at(self.page.place_of(&high));
-            self.ahead.turn_to(self.before_next);
+            self.ahead.start_page(self.before_next);
         }
     }
 
@@ -447,10 +317,10 @@ impl IndexScan {
             }
             let low = self.page.low().to_vec();
             self.at = None;
-            session.check_snapshot()?;
-            let own = session.writes.view(self.table.id(), self.seen);
-            let view = View { snapshot: self.snapshot, own };
-            let index = session.index_of(&self.table, self.index)?;
+            check_snapshot(session)?;
+            let own = session.writes().view(self.table.id(), self.seen.step);
+            let view = View { snapshot: self.seen.snapshot, own };
+            let index = index_of(&self.table, self.index)?;
             let mut found =
                 || index.page_before(&low, &view, &mut self.page).map_err(|error| error.in_index(self.index));
             if low.is_empty() || !found()? {
@@ -465,7 +335,8 @@ impl IndexScan {
     fn is_hidden(&self, session: &Session, entry: usize) -> bool {
         // Asked for each entry: mostly nothing is hidden, and the entry is not looked at.
         let row = || entry_row(self.page.entry(entry));
-        self.is_consistent && session.writes.hides_rows() && session.writes.is_hidden(self.table.id(), row(), self.seen)
+        let writes = session.writes();
+        self.seen.is_consistent && writes.hides_rows() && writes.is_hidden(self.table.id(), row(), self.seen.step)
     }
 
     fn take(&mut self, entry: usize) -> Result<bool> {
@@ -544,7 +415,7 @@ mod tests {
         assert_eq!(words, (3..50).collect::<Vec<_>>());
         assert!(rows.is_sorted() && rows.iter().all(|row| words.contains(row)), "{rows:?}");
         assert_eq!(*rows.last().expect("rows"), 49);
-        ahead.turn_to(0);
+        ahead.start_page(0);
         let [words, _] = asked(&mut ahead, 0, 50, 50);
         assert_eq!(words, (1..50).collect::<Vec<_>>(), "the next page");
         assert_eq!(asked(&mut ahead, 7, 8, 50), [vec![], vec![]], "elsewhere it begins anew");

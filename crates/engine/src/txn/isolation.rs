@@ -13,10 +13,10 @@ pub enum Isolation {
     /// or lock a row that somebody has changed since is a conflict.
     RepeatableRead,
     /// The transactions of this level could have run one after the other, in the order of their
-    /// commits. A transaction locks each table ([`Session::lock_table`]) before it scans it or
+    /// commits. A transaction locks each table ([`Locker::lock_table`]) before it scans it or
     /// reads it from a snapshot.
     ///
-    /// [`Session::lock_table`]: crate::Session::lock_table
+    /// [`Locker::lock_table`]: crate::Locker::lock_table
     Serializable,
 }
 

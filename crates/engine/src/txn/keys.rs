@@ -1,18 +1,15 @@
-//! Writes to tables with indexes: a row, and its keys.
-//!
-//! Whoever wants a key that another transaction is inserting or deleting waits for the lock of that
-//! row, and looks again. So a row is locked before its keys change, and a transaction's keys are
-//! decided before its locks go.
+//! Keys of rows: they are inserted, deleted, and taken back if the rest of a write fails.
 
-use super::session::Session;
-use super::write::{changed, gone};
-use crate::changes::claim::Step;
+use super::lock::Locker;
+use super::snapshots::Snapshots;
+use crate::changes::row_request::Step;
+use crate::changes::write_set::WriteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KEY_BYTES_MAX, Rid, Word, data_file_name};
 use crate::index::insert::{Inserted, Uniqueness};
-use crate::index::tree::Sought;
+use crate::index::leaf_order::Sought;
 use crate::pool::locks::{LockMode, LockOutcome};
-use crate::shadow::change::Own;
+use crate::pool::owner::Owner;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
 use perdura_pmem::Mutant;
@@ -61,156 +58,68 @@ enum Done<'k> {
 
 type DoneList<'k> = SmallVec<[Done<'k>; 8]>;
 
-impl Session {
-    /// Inserts a row with its keys, one for each index of the table, in order.
-    ///
-    /// # Errors
-    /// DuplicateKey, without any effect, if another row has one of the keys
-    /// ([`Session::duplicate`]); Configuration if a key is too long; Damaged if an index is;
-    /// otherwise as for [`Session::insert`].
-    pub fn insert_with(&mut self, table: &Arc<Table>, row: &[u8], keys: &[Key<'_>]) -> Result<Rid> {
-        check_count(table, keys.len())?;
-        for (index, key) in keys.iter().enumerate() {
-            check_key(table, index, key.bytes)?;
-        }
-        if keys.is_empty() {
-            return self.insert_unkeyed(table, row);
-        }
-        // The snapshot keeps purge off the leaves that are looked at.
-        self.snapshots.statement(&self.pool);
-        // The leaves come while the row is written.
-        let sought = seek(table, keys.iter().enumerate().map(|(index, key)| (index, key.bytes)));
-        let rid = self.insert_unkeyed(table, row)?;
-        let (_, at) = self.writes.table_to_write(table, self.owner.id);
-        let mut done = DoneList::new();
-        for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {
-            if let Err(error) = self.insert_key(table, (index, *key), rid.row(), at, Some(sought), &mut done) {
-                self.take_back(table, rid, done, at);
-                self.writes.table(table, self.owner.id).take_back_insert(rid);
-                return Err(error);
-            }
-        }
-        Ok(rid)
+/// Changes of a row's keys in the present step, which are taken back if the rest of a write fails.
+pub(super) struct KeyChanges<'t, 'k> {
+    table: &'t Arc<Table>,
+    row: u64,
+    at: Step,
+    done: DoneList<'k>,
+    /// Index and row that a key was refused for.
+    duplicate: Option<(usize, Rid)>,
+}
+
+impl<'t, 'k> KeyChanges<'t, 'k> {
+    /// None so far, of `row`, which the transaction has locked or inserted.
+    pub fn new(table: &'t Arc<Table>, row: u64, at: Step) -> KeyChanges<'t, 'k> {
+        KeyChanges { table, row, at, done: DoneList::new(), duplicate: None }
     }
 
-    /// Replaces a row, and those of its keys that change. The caller has locked the row and made
-    /// the old keys from its newest version.
-    ///
-    /// # Errors
-    /// DuplicateKey, without any effect, if another row has one of the new keys
-    /// ([`Session::duplicate`]); Configuration if a key is too long; Damaged if an index is, or has
-    /// no entry of an old key; otherwise as for [`Session::update`].
-    pub fn update_with(&mut self, table: &Arc<Table>, rid: Rid, row: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
-        if changes.is_empty() {
-            return self.update(table, rid, row);
-        }
-        for change in changes {
-            check_key(table, change.index, change.new.bytes)?;
-        }
-        let keys = changes.iter().flat_map(|change| [(change.index, change.old), (change.index, change.new.bytes)]);
-        let at = self.begin_keys(table, rid, keys)?;
-        let mut done = DoneList::new();
-        let outcome = self.change_keys(table, rid, changes, at, &mut done);
-        outcome.and_then(|()| self.update(table, rid, row)).inspect_err(|_| self.take_back(table, rid, done, at))
-    }
-
-    fn change_keys<'k>(
-        &mut self,
-        table: &Arc<Table>,
-        rid: Rid,
-        changes: &[KeyChange<'k>],
-        at: Step,
-        done: &mut DoneList<'k>,
-    ) -> Result<()> {
-        for change in changes {
-            self.writes.table(table, self.owner.id).delete_entry(change.index, change.old, rid.row(), at)?;
-            done.push(Done::Deleted(change.index, change.old));
-            self.insert_key(table, (change.index, change.new), rid.row(), at, None, done)?;
-        }
-        Ok(())
-    }
-
-    /// Deletes a row with its keys, one for each index of the table, in order. The caller has
-    /// locked the row and made the keys from its newest version.
-    ///
-    /// # Errors
-    /// Damaged if an index is, or has no entry of a key; otherwise as for [`Session::delete`].
-    pub fn delete_with(&mut self, table: &Arc<Table>, rid: Rid, keys: &[&[u8]]) -> Result<()> {
-        check_count(table, keys.len())?;
-        if keys.is_empty() {
-            return self.write(table, rid, None);
-        }
-        let at = self.begin_keys(table, rid, keys.iter().copied().enumerate())?;
-        let mut done = DoneList::new();
-        for (index, key) in keys.iter().enumerate() {
-            if let Err(error) = self.writes.table(table, self.owner.id).delete_entry(index, key, rid.row(), at) {
-                self.take_back(table, rid, done, at);
-                return Err(error);
-            }
-            done.push(Done::Deleted(index, key));
-        }
-        self.write(table, rid, None).inspect_err(|_| self.take_back(table, rid, done, at))
-    }
-
-    /// The index and the row that the last operation of the session failed for with DuplicateKey.
+    /// Index and row that a key was refused for.
     pub fn duplicate(&self) -> Option<(usize, Rid)> {
         self.duplicate
     }
 
-    /// Locks a row whose `keys` are going to change, and makes sure that it is there and as the
-    /// transaction knows it.
-    fn begin_keys<'k>(
-        &mut self,
-        table: &Arc<Table>,
-        rid: Rid,
-        keys: impl Iterator<Item = (usize, &'k [u8])>,
-    ) -> Result<Step> {
-        self.check_writable(table)?;
-        if table.directory().place(rid.row()).is_none() {
-            return Err(gone(table, rid));
-        }
-        self.snapshots.statement(&self.pool);
-        seek(table, keys);
-        self.lock_row(table, rid, LockMode::Exclusive)?;
-        match self.writes.own(table.id(), rid) {
-            Some(Own::Row(_)) => {}
-            Some(Own::Deleted) => return Err(gone(table, rid)),
-            None => {
-                let (word, csn) = table.newest(rid.row());
-                if self.bound_to().is_some_and(|snapshot| csn > snapshot) {
-                    return Err(changed(table, rid));
-                }
-                if word.is_empty() || word.is_tombstone() || word.incarnation() != rid.incarnation() {
-                    return Err(gone(table, rid));
-                }
-            }
-        }
-        Ok(self.writes.table_to_write(table, self.owner.id).1)
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// Damaged if the index is, or has no such entry.
+    pub fn delete(&mut self, locks: &mut Locker<'_>, index: usize, key: &'k [u8]) -> Result<()> {
+        locks.writes_to(self.table).entries().delete(index, key, self.row, self.at)?;
+        self.done.push(Done::Deleted(index, key));
+        Ok(())
     }
 
-    /// Inserts a key of `row`, and notes that in `done`. `sought` may be the way to it.
-    fn insert_key<'k>(
+    /// Deletes the old key of a change and inserts the new one.
+    pub fn replace(&mut self, locks: &mut Locker<'_>, change: &KeyChange<'k>) -> Result<()> {
+        self.delete(locks, change.index, change.old)?;
+        self.insert(locks, (change.index, change.new), None)
+    }
+
+    /// Inserts a key, waiting for those that others are inserting or deleting. `sought` may be the
+    /// way to it.
+    ///
+    /// # Errors
+    /// DuplicateKey if another row has the key; LockWaitTimeout, Deadlock, Killed; TableFull,
+    /// Damaged.
+    pub fn insert(
         &mut self,
-        table: &Arc<Table>,
+        locks: &mut Locker<'_>,
         (index, key): (usize, Key<'k>),
-        row: u64,
-        at: Step,
         mut sought: Option<&Sought<'_>>,
-        done: &mut DoneList<'k>,
     ) -> Result<()> {
-        let unique = self.uniqueness(table, index, key);
+        let (table, pool, at) = (self.table, locks.pool, self.at);
+        let unique = uniqueness(table, index, key, locks.snapshots);
         let (mut rounds, mut late, mut waits) = (0, 0, 0);
         let mut crowded = None;
         loop {
-            let writes = self.writes.table(table, self.owner.id);
-            let (entry, visible) = ((key.bytes, row, unique), || self.pool.log.visible_csn());
-            match writes.insert_entry(index, entry, at, sought.take(), &visible)? {
+            let (entry, visible) = ((key.bytes, self.row, unique), || pool.log.visible_csn());
+            match locks.writes_to(table).entries().insert(index, entry, at, sought.take(), &visible)? {
                 inserted @ (Inserted::Done | Inserted::DoneOver(_)) => {
-                    done.push(Done::Inserted(index, key.bytes));
+                    self.done.push(Done::Inserted(index, key.bytes));
                     if let Inserted::DoneOver(before) = inserted
-                        && self.writes.hide(table, self.owner.id, before, at)
+                        && locks.writes.hide(table, locks.owner.id, before, at)
                     {
-                        done.push(Done::Hidden(before));
+                        self.done.push(Done::Hidden(before));
                     }
                     return Ok(());
                 }
@@ -221,16 +130,16 @@ impl Session {
                 }
                 Inserted::Undecided(row) => {
                     let rid = rid_of(table, row)?;
-                    if self.lock_row(table, rid, LockMode::Shared)? == LockOutcome::New {
-                        self.unlock_row(table, rid);
+                    if locks.lock_row(table, rid, LockMode::Shared)? == LockOutcome::New {
+                        locks.unlock_row(table, rid);
                     }
                     // A lock that comes at once says nothing about who decides the entry.
                     waits += 1;
                     if waits > WAITS_AT_ONCE {
-                        self.check_killed(index)?;
+                        check_killed(locks.owner, index)?;
                         pause();
                     }
-                    if u128::from(waits.saturating_sub(WAITS_AT_ONCE)) > self.lock_wait_timeout().as_millis() {
+                    if u128::from(waits.saturating_sub(WAITS_AT_ONCE)) > locks.timeout.as_millis() {
                         let what =
                             format!("index {index}: row {row:#x} has the key, and is not decided within the timeout");
                         return Err(Error::new(ErrorKind::LockWaitTimeout, what));
@@ -238,15 +147,15 @@ impl Session {
                 }
                 Inserted::Crowded if rounds < CROWDED_ROUNDS + late.min(LATE_ROUNDS) => {
                     if crowded.is_some() {
-                        self.check_killed(index)?;
+                        check_killed(locks.owner, index)?;
                         pause();
                     }
                     // Commits that are not stored yet hold the checkpoint back, as long as their
                     // threads have no core.
                     let visible = *crowded.get_or_insert_with(visible);
-                    late += u32::from(self.pool.checkpoint()? < visible);
+                    late += u32::from(pool.checkpoint()? < visible);
                     rounds += 1;
-                    self.pool.purge();
+                    pool.purge();
                 }
                 Inserted::Crowded => {
                     let what = "has had the key too often for the snapshots or savepoints that are open; end them";
@@ -257,45 +166,45 @@ impl Session {
         }
     }
 
-    /// Whether a key may be inserted beside others. The first index of a table, if it is unique, is
-    /// its primary key: a row that has the key at the transaction's snapshot is hidden by the one
-    /// that gets it.
-    fn uniqueness(&self, table: &Table, index: usize, key: Key<'_>) -> Uniqueness {
-        let definition = table.index_definition(index);
-        if !definition.is_some_and(|definition| definition.unique) || key.may_repeat {
-            return Uniqueness::Repeats;
-        }
-        let snapshot = self.snapshots.transaction().filter(|_| index == 0);
-        snapshot.map_or(Uniqueness::Unique, Uniqueness::UniqueSince)
-    }
-
-    /// Fails if the statement was killed, which would wait for a key in index `index`.
-    fn check_killed(&self, index: usize) -> Result<()> {
-        if !self.owner.is_killed() {
-            return Ok(());
-        }
-        let what = format!("index {index}: the statement was killed while it waited for its key");
-        Err(Error::new(ErrorKind::Killed, what))
-    }
-
-    /// Takes changes of entries back, the last first.
-    fn take_back(&mut self, table: &Arc<Table>, rid: Rid, done: DoneList<'_>, at: Step) {
+    /// Takes the changes back, the last first.
+    pub fn take_back(self, writes: &mut WriteSet, owner: u64) {
         // Planted: what a failed write did to keys stays.
-        let done = if perdura_pmem::planted(Mutant::DuplicateLeavesOtherIndex) { DoneList::new() } else { done };
+        let done = if perdura_pmem::planted(Mutant::DuplicateLeavesOtherIndex) { DoneList::new() } else { self.done };
         for one in done.into_iter().rev() {
             match one {
                 Done::Inserted(index, key) | Done::Deleted(index, key) => {
-                    self.writes.table(table, self.owner.id).take_back_entry(index, key, rid.row(), at);
+                    writes.table(self.table, owner).entries().take_back(index, key, self.row, self.at);
                 }
-                Done::Hidden(row) => self.writes.show(table, self.owner.id, row),
+                Done::Hidden(row) => writes.show(self.table, owner, row),
             }
         }
     }
 }
 
+/// Whether a key may be inserted beside others. The first index of a table, if it is unique, is
+/// its primary key: a row that has the key at the transaction's snapshot is hidden by the one
+/// that gets it.
+fn uniqueness(table: &Table, index: usize, key: Key<'_>, snapshots: &Snapshots) -> Uniqueness {
+    let definition = table.index_definition(index);
+    if !definition.is_some_and(|definition| definition.unique) || key.may_repeat {
+        return Uniqueness::Repeats;
+    }
+    let snapshot = snapshots.transaction().filter(|_| index == 0);
+    snapshot.map_or(Uniqueness::Unique, Uniqueness::UniqueSince)
+}
+
+/// Fails if the statement was killed, which would wait for a key in index `index`.
+fn check_killed(owner: &Owner, index: usize) -> Result<()> {
+    if !owner.is_killed() {
+        return Ok(());
+    }
+    let what = format!("index {index}: the statement was killed while it waited for its key");
+    Err(Error::new(ErrorKind::Killed, what))
+}
+
 /// Goes ahead to the leaves of keys, each an index of the table with a key, and asks for all of
 /// them. The session has a snapshot.
-fn seek<'t, 'k>(
+pub(super) fn seek<'t, 'k>(
     table: &'t Table,
     keys: impl Iterator<Item = (usize, &'k [u8])>,
 ) -> SmallVec<[Sought<'t>; SOUGHT_IN_PLACE]> {
@@ -353,7 +262,7 @@ fn unknown(table: &Table, row: u64) -> Error {
     Error::damaged(&data_file_name(table.id(), 0), 0, what)
 }
 
-fn check_count(table: &Table, keys: usize) -> Result<()> {
+pub(super) fn check_count(table: &Table, keys: usize) -> Result<()> {
     if keys == table.indexes() {
         return Ok(());
     }
@@ -361,7 +270,13 @@ fn check_count(table: &Table, keys: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Configuration, what))
 }
 
-fn check_key(table: &Table, index: usize, key: &[u8]) -> Result<()> {
+/// Fails unless a row comes with a key of the right length for each index of the table.
+pub(super) fn check_keys<'k>(table: &Table, keys: impl ExactSizeIterator<Item = &'k [u8]>) -> Result<()> {
+    check_count(table, keys.len())?;
+    keys.enumerate().try_for_each(|(index, key)| check_key(table, index, key))
+}
+
+pub(super) fn check_key(table: &Table, index: usize, key: &[u8]) -> Result<()> {
     let definition = table.index_definition(index).ok_or_else(|| no_index(table, index))?;
     let fits = match definition.key_bytes {
         0 => key.len() <= KEY_BYTES_MAX,

@@ -1,13 +1,18 @@
-//! A session locks and unlocks rows.
+//! Row locks of a session.
 
-use super::session::Session;
-use crate::changes::claim::{Claim, Contention};
+use super::snapshots::Snapshots;
+use crate::changes::row_request::{Contention, InPlaceLock};
+use crate::changes::table_writes::TableWrites;
+use crate::changes::write_set::WriteSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, Word};
+use crate::pool::Pool;
+use crate::pool::held_locks::HeldLocks;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
-use crate::pool::owner::LockKey;
+use crate::pool::owner::{LockKey, Owner};
+use crate::shadow::change::Own;
 use crate::table::Table;
-use crate::table::visibility::{ReadView, RowRef};
+use crate::table::visibility::RowRef;
 use perdura_log::Csn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +21,7 @@ use std::time::Duration;
 type Newest = Option<(Word, Csn)>;
 
 /// How a request for a row lock ends that waits for nobody.
-enum Claimed<'t> {
+enum RowLock<'t> {
     /// The transaction holds the row.
     Granted(LockOutcome, Newest),
     /// The lock table decides.
@@ -25,37 +30,53 @@ enum Claimed<'t> {
     Barred,
 }
 
-impl Session {
+/// Locks rows and tables for a session ([`Session::locks`](crate::Session::locks)).
+pub struct Locker<'s> {
+    pub(super) pool: &'s Pool,
+    pub(super) owner: &'s Arc<Owner>,
+    pub(super) snapshots: &'s mut Snapshots,
+    pub(super) writes: &'s mut WriteSet,
+    pub(super) held: &'s mut HeldLocks,
+    /// How long the session waits for a lock.
+    pub(super) timeout: Duration,
+}
+
+impl Locker<'_> {
+    /// Writes of the transaction to `table`.
+    #[inline]
+    pub(super) fn writes_to(&mut self, table: &Arc<Table>) -> &mut TableWrites {
+        self.writes.table(table, self.owner.id)
+    }
+
     /// Locks a row, waiting up to the lock wait timeout. A row that the transaction inserted itself
     /// counts as held, without a lock.
     ///
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed.
     pub fn lock_row(&mut self, table: &Arc<Table>, rid: Rid, mode: LockMode) -> Result<LockOutcome> {
-        let timeout = self.lock_wait_timeout();
-        self.lock_within(table, rid, mode, Some(timeout))
+        self.lock_within(table, rid, mode, Some(self.timeout))
     }
 
     /// Locks a row exclusively, if nobody else has locked it or waits for it. `None` says that
-    /// [`Session::lock_row`] is to be called.
+    /// [`Locker::lock_row`] is to be called.
     ///
     /// # Errors
     /// Configuration if the table belongs to another pool.
     pub fn lock_free_row(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<LockOutcome>> {
-        Ok(self.claim_free(table, rid)?.map(|(outcome, _)| outcome))
+        Ok(self.try_lock_in_place(table, rid)?.map(|(outcome, _)| outcome))
     }
 
-    /// As [`Session::lock_free_row`]; also what [`Claimed::Granted`] says of the row.
-    fn claim_free(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Newest)>> {
-        self.check_own(table)?;
+    /// As [`Locker::lock_free_row`]; also what [`RowLock::Granted`] says of the row.
+    fn try_lock_in_place(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<(LockOutcome, Newest)>> {
+        self.pool.check_own(table)?;
         self.owner.begin(self.pool.locks.clock());
-        match self.claim(table, rid, LockMode::Exclusive) {
-            Claimed::Granted(outcome, newest) => Ok(Some((outcome, newest))),
-            Claimed::Contended(_) | Claimed::Barred => Ok(None),
+        match self.lock_in_place(table, rid, LockMode::Exclusive) {
+            RowLock::Granted(outcome, newest) => Ok(Some((outcome, newest))),
+            RowLock::Contended(_) | RowLock::Barred => Ok(None),
         }
     }
 
-    /// Locks a row as [`Session::lock_free_row`] does and reads its newest version, under one lock
+    /// Locks a row as [`Locker::lock_free_row`] does and reads its newest version, under one lock
     /// of its page. The row is valid while it stays locked, at most until the statement ends.
     ///
     /// # Errors
@@ -65,22 +86,17 @@ impl Session {
         table: &Arc<Table>,
         rid: Rid,
     ) -> Result<Option<(LockOutcome, Option<RowRef>)>> {
-        let Some((outcome, newest)) = self.claim_free(table, rid)? else { return Ok(None) };
+        let Some((outcome, newest)) = self.try_lock_in_place(table, rid)? else { return Ok(None) };
         let Some((word, csn)) = newest else {
-            return Ok(Some((outcome, self.read(table, rid, ReadView::Newest)?)));
+            return Ok(Some((outcome, self.read_newest(table, rid)?)));
         };
         // The transaction has not written the row, and the lock keeps it as it is.
-        self.snapshots.statement(&self.pool);
+        self.snapshots.statement(self.pool);
         let row = table.row(rid, word)?;
         if row.is_some() {
-            self.snapshots.note_met(csn);
+            self.snapshots.note_read(csn);
         }
         Ok(Some((outcome, row)))
-    }
-
-    /// How long the session waits for a lock.
-    pub(super) fn lock_wait_timeout(&self) -> Duration {
-        self.lock_wait_timeout.unwrap_or_else(|| self.pool.lock_wait_timeout())
     }
 
     /// Locks a contended row exclusively through the lock table, waiting up to the lock wait
@@ -91,8 +107,7 @@ impl Session {
         key: LockKey,
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
-        let timeout = self.lock_wait_timeout();
-        self.lock_in_table(table, key, LockMode::Exclusive, Some(timeout), contention)
+        self.lock_in_table(table, key, LockMode::Exclusive, Some(self.timeout), contention)
     }
 
     /// Locks a row if that takes no wait but for one that is being moved. Returns `None` if it
@@ -112,14 +127,14 @@ impl Session {
         mode: LockMode,
         timeout: Option<Duration>,
     ) -> Result<LockOutcome> {
-        self.check_own(table)?;
+        self.pool.check_own(table)?;
         let key = LockKey::row(table.id(), rid);
         self.owner.begin(self.pool.locks.clock());
         loop {
-            match self.claim(table, rid, mode) {
-                Claimed::Granted(outcome, _) => return Ok(outcome),
-                Claimed::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
-                Claimed::Barred => self.lock_to_write(table, timeout)?,
+            match self.lock_in_place(table, rid, mode) {
+                RowLock::Granted(outcome, _) => return Ok(outcome),
+                RowLock::Contended(contention) => return self.lock_in_table(table, key, mode, timeout, contention),
+                RowLock::Barred => self.lock_to_write(table, timeout)?,
             }
         }
     }
@@ -134,10 +149,10 @@ impl Session {
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
         let Contention { page, holder } = contention;
-        let refused = match self.pool.locks.lock(&self.owner, key, mode, timeout, holder.as_deref(), page) {
+        let refused = match self.pool.locks.lock(self.owner, key, mode, timeout, holder.as_deref(), page) {
             Ok(LockOutcome::New) => {
-                self.locks.push(key);
-                self.count_locks();
+                self.held.add(key);
+                self.note_count();
                 return Ok(LockOutcome::New);
             }
             Ok(LockOutcome::Held) => return Ok(LockOutcome::Held),
@@ -163,50 +178,62 @@ impl Session {
 
     /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns
     /// what the lock table needs to know.
-    fn claim<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> Claimed<'t> {
+    fn lock_in_place<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> RowLock<'t> {
         if table.directory().place(rid.row()).is_none() {
-            return Claimed::Contended(Contention { page: None, holder: None });
+            return RowLock::Contended(Contention { page: None, holder: None });
         }
-        let writes = self.writes.table(table, self.owner.id);
+        let (pool, key) = (self.pool, LockKey::row(table.id(), rid));
+        let writes = self.writes_to(table);
         if writes.is_in_bulk(rid) {
-            return Claimed::Granted(LockOutcome::Held, None);
+            return RowLock::Granted(LockOutcome::Held, None);
         }
-        let (locks, key) = (&self.pool.locks, LockKey::row(table.id(), rid));
-        match writes.claim(table, rid, mode == LockMode::Exclusive, || !locks.may_have(key)) {
-            Claim::Taken(newest) => {
-                self.locks_in_place += usize::from(newest.is_some());
-                self.count_locks();
-                Claimed::Granted(if newest.is_some() { LockOutcome::New } else { LockOutcome::Held }, newest)
+        match writes.lock(table, rid, mode == LockMode::Exclusive, || !pool.locks.may_have(key)) {
+            InPlaceLock::Taken(newest) => {
+                if newest.is_some() {
+                    self.held.add_in_place();
+                }
+                self.note_count();
+                RowLock::Granted(if newest.is_some() { LockOutcome::New } else { LockOutcome::Held }, newest)
             }
-            Claim::Contended(contention) => Claimed::Contended(contention),
-            Claim::Barred => Claimed::Barred,
+            InPlaceLock::Contended(contention) => RowLock::Contended(contention),
+            InPlaceLock::Barred => RowLock::Barred,
         }
     }
 
     /// Notes the number of locks for reports.
     #[inline]
-    pub(super) fn count_locks(&self) {
-        self.owner.count_locks(self.locks.len() + self.locks_in_place);
+    fn note_count(&self) {
+        self.owner.count_locks(self.held.count());
     }
 
-    /// Releases a lock that [`Session::lock_row`] returned as [`LockOutcome::New`], unless the
+    /// Releases a lock that [`Locker::lock_row`] returned as [`LockOutcome::New`], unless the
     /// transaction has written the row since.
     pub fn unlock_row(&mut self, table: &Arc<Table>, rid: Rid) {
         let key = LockKey::row(table.id(), rid);
         if self.writes.own(table.id(), rid).is_some() {
             return;
         }
-        let in_place = self.writes.touches(table.id()) && self.writes.table(table, self.owner.id).unlock(rid);
-        match self.locks.iter().rposition(|held| *held == key) {
-            // A write that was undone has left a mark in place as well.
-            Some(position) => {
-                self.locks.swap_remove(position);
-            }
-            None => self.locks_in_place -= usize::from(in_place),
-        }
-        self.count_locks();
+        let in_place = self.writes.touches(table.id()) && self.writes_to(table).unlock(rid);
+        self.held.remove(key, in_place);
+        self.note_count();
         if self.pool.locks.may_have(key) {
-            self.pool.locks.unlock(&self.owner, [key]);
+            self.pool.locks.unlock(self.owner, [key]);
         }
+    }
+
+    /// Reads the newest version of a row: an own one, or the newest committed one.
+    pub(super) fn read_newest(&mut self, table: &Arc<Table>, rid: Rid) -> Result<Option<RowRef>> {
+        self.snapshots.statement(self.pool);
+        match self.writes.own(table.id(), rid) {
+            Some(Own::Row(word)) => return table.row(rid, word),
+            Some(Own::Deleted) => return Ok(None),
+            None => {}
+        }
+        let (word, csn) = table.newest_with_bound(rid.row());
+        let row = table.row(rid, word)?;
+        if row.is_some() {
+            self.snapshots.note_read(csn);
+        }
+        Ok(row)
     }
 }

@@ -5,13 +5,12 @@
 //! [`Reader`] borrows its session mutably, so while one of its rows is in use the session can
 //! neither end the statement nor write nor roll back.
 
-use super::read::Scan;
+use super::scan::Scan;
 use super::session::Session;
 use crate::error::Result;
 use crate::format::Rid;
-use crate::pool::locks::LockMode;
 use crate::table::Table;
-use crate::table::visibility::{ReadView, RowRef};
+use crate::table::visibility::RowRef;
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -45,39 +44,19 @@ pub struct Reader<'s> {
     snapshot: Csn,
 }
 
-impl Session {
-    /// Begins a statement that only reads; it ends when the reader is dropped.
-    pub fn reader(&mut self) -> Reader<'_> {
-        self.start_statement();
-        let snapshot = self.consistent_snapshot();
-        Reader { session: self, snapshot }
+impl<'s> Reader<'s> {
+    /// A statement of `session`, which has begun, at a snapshot that the session holds open.
+    pub(super) fn new(session: &'s mut Session, snapshot: Csn) -> Reader<'s> {
+        Reader { session, snapshot }
     }
 
-    /// Locks a row exclusively, waiting if need be, and returns its newest committed or own
-    /// version, whatever the transaction's snapshot sees; `None` if the row is deleted. The
-    /// transaction holds the lock until it ends.
-    ///
-    /// # Errors
-    /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool;
-    /// Damaged.
-    pub fn get_for_update<'r>(&'r mut self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
-        self.lock_row(table, rid, LockMode::Exclusive)?;
-        let row = self.read(table, rid, ReadView::Newest)?;
-        // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the
-        // table's handle the mapping. The slice borrows session and handle, so none of them ends
-        // before it does.
-        Ok(row.map(|row| unsafe { row.bytes() }))
-    }
-}
-
-impl Reader<'_> {
     /// Returns the row `rid`; `None` if the reader sees none.
     ///
     /// # Errors
     /// DefinitionChanged if the table is newer than the snapshot; Configuration if the table
     /// belongs to another pool; Damaged.
     pub fn get<'r>(&'r self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
-        self.session.check_own(table)?;
+        self.session.check_readable(table, None)?;
         let row = self.session.read_at(table, rid, self.snapshot)?;
         // SAFETY: the slice borrows the handle.
         Ok(row.map(|row| unsafe { self.bytes(row) }))
@@ -86,8 +65,8 @@ impl Reader<'_> {
     /// Scans a table in the order of row numbers. Errors as for [`Reader::get`]; the first one ends
     /// the scan.
     pub fn scan<'r>(&'r self, table: &'r Arc<Table>) -> Result<Rows<'r>> {
-        self.session.check_own(table)?;
-        Ok(Rows { reader: self, scan: Some(self.session.scan_up_to(table, self.snapshot, u64::MAX)) })
+        self.session.check_readable(table, None)?;
+        Ok(Rows { reader: self, scan: Some(Scan::new(table, self.snapshot, u64::MAX)) })
     }
 
     /// The bytes of a row that this reader found.

@@ -26,7 +26,8 @@ impl OpenSnapshot {
 
 /// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not
 /// reclaim it; or else the transaction has locked the row, so nobody replaces the version.
-pub struct OpenSnapshots {
+pub struct Snapshots {
+    isolation: Isolation,
     /// The statement's snapshot. READ COMMITTED and SERIALIZABLE read at it; REPEATABLE READ finds
     /// the rows to lock at it.
     statement: OpenSnapshot,
@@ -38,18 +39,30 @@ pub struct OpenSnapshots {
     unseen: bool,
     /// Newest commit of which the transaction has read a row under its lock. A snapshot taken later
     /// must not be older.
-    met: Csn,
+    read: Csn,
 }
 
-impl OpenSnapshots {
-    pub fn new(list: &SnapshotList) -> OpenSnapshots {
-        OpenSnapshots {
+impl Snapshots {
+    /// None so far, of a session at `isolation`.
+    pub fn new(list: &SnapshotList, isolation: Isolation) -> Snapshots {
+        Snapshots {
+            isolation,
             statement: OpenSnapshot::new(list),
             renewed: Vec::new(),
             transaction: OpenSnapshot::new(list),
             unseen: false,
-            met: 0,
+            read: 0,
         }
+    }
+
+    /// The isolation level in force.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Sets the isolation level of snapshots not yet taken.
+    pub fn set_isolation(&mut self, isolation: Isolation) {
+        self.isolation = isolation;
     }
 
     /// Whether one is open, which keeps purge off what the session looks at.
@@ -58,8 +71,8 @@ impl OpenSnapshots {
     }
 
     /// Notes that the transaction has read a row of commit `csn` under its lock.
-    pub fn note_met(&mut self, csn: Csn) {
-        self.met = self.met.max(csn);
+    pub fn note_read(&mut self, csn: Csn) {
+        self.read = self.read.max(csn);
     }
 
     /// The slots of the two snapshots in the pool's list.
@@ -78,7 +91,7 @@ impl OpenSnapshots {
         if let Some(csn) = self.statement.csn {
             return csn;
         }
-        self.wait_for_met(pool);
+        self.wait_for_read(pool);
         *self.statement.csn.insert(pool.snapshots.open(self.statement.slot, pool.now(), || pool.log.visible_csn()))
     }
 
@@ -93,8 +106,8 @@ impl OpenSnapshots {
     /// Waits until a new snapshot would see the rows that the transaction has locked: their commit
     /// may be durable but not visible yet. A commit that has to become visible waits for no lock,
     /// so this wait ends.
-    fn wait_for_met(&self, pool: &Pool) {
-        pool.log.wait_visible(self.met);
+    fn wait_for_read(&self, pool: &Pool) {
+        pool.log.wait_visible(self.read);
     }
 
     /// The transaction's snapshot, if it has taken one.
@@ -102,9 +115,24 @@ impl OpenSnapshots {
         self.transaction.csn
     }
 
+    /// The snapshot that the transaction is bound to: from then on a row with a newer version is a
+    /// conflict.
+    pub fn bound_to(&self) -> Option<Csn> {
+        self.transaction().filter(|_| self.isolation == Isolation::RepeatableRead)
+    }
+
+    /// The snapshot at which rows to be locked are found: the one that the transaction is bound to,
+    /// or the statement's.
+    pub fn to_lock(&mut self, pool: &Pool) -> Csn {
+        match self.bound_to() {
+            Some(_) => self.consistent(pool),
+            None => self.statement(pool),
+        }
+    }
+
     /// The snapshot of consistent reads, taken now if there is none.
-    pub fn consistent(&mut self, pool: &Pool, isolation: Isolation) -> Csn {
-        if !isolation.keeps_snapshot() {
+    pub fn consistent(&mut self, pool: &Pool) -> Csn {
+        if !self.isolation.keeps_snapshot() {
             return self.statement(pool);
         }
         if let Some(csn) = self.transaction.csn {
@@ -114,14 +142,14 @@ impl OpenSnapshots {
             }
             return csn;
         }
-        self.wait_for_met(pool);
+        self.wait_for_read(pool);
         *self.transaction.csn.insert(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.visible_csn()))
     }
 
-    /// Takes the transaction's snapshot at the last CSN given out, unless it has one. The first
-    /// read waits until that CSN is visible.
+    /// Takes the transaction's snapshot at the last CSN given out, unless it has one or keeps none.
+    /// The first read waits until that CSN is visible.
     pub fn take_ahead(&mut self, pool: &Pool) {
-        if self.transaction.csn.is_none() {
+        if self.isolation.keeps_snapshot() && self.transaction.csn.is_none() {
             self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.last_csn()));
             self.unseen = true;
         }
@@ -147,6 +175,6 @@ impl OpenSnapshots {
         self.close_statement(pool);
         self.transaction.close(&pool.snapshots);
         self.unseen = false;
-        self.met = 0;
+        self.read = 0;
     }
 }

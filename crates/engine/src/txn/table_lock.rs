@@ -1,18 +1,19 @@
-//! A session locks tables as a whole: SERIALIZABLE.
+//! Locks of whole tables: SERIALIZABLE.
 //!
 //! A reader of the table locks it shared, a transaction that is going to write as well exclusively.
 //! Writers of all levels count as holders of an intention to write, which shuts readers out and
 //! other writers in. As long as there are no readers, nobody writes that down: a writer is known by
 //! its changes in the pages. A reader comes in four steps. It announces itself, which bars
-//! transactions that are not known as writers yet; it locks each page in turn and enters the
+//! transactions that are not known as writers yet; it locks one page after the other and enters the
 //! writers that it finds into the lock table; it locks the table there, like a row; and once it
 //! holds the table it waits until every commit that has a CSN is visible, and reads from a snapshot
-//! taken then. docs/engine.md says why that is enough.
+//! taken then. docs/ARCHITECTURE.md says why that is enough.
 
 use super::isolation::Isolation;
-use super::session::Session;
-use crate::changes::claim::Contention;
+use super::lock::Locker;
+use crate::changes::row_request::Contention;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pool::held_locks::HeldLocks;
 use crate::pool::locks::LockMode;
 use crate::pool::owner::LockKey;
 use crate::table::Table;
@@ -21,7 +22,7 @@ use perdura_pmem::Mutant;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Session {
+impl Locker<'_> {
     /// Locks a table as a whole until the transaction ends, waiting up to the lock wait timeout. A
     /// SERIALIZABLE transaction does so before it reads the table: shared, or exclusively if it is
     /// going to change rows that it reads. Further reads of the statement see what is committed
@@ -31,8 +32,7 @@ impl Session {
     /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool;
     /// ReadOnlyPool if a commit will never become visible because the pool failed stop.
     pub fn lock_table(&mut self, table: &Arc<Table>, mode: LockMode) -> Result<()> {
-        let timeout = self.lock_wait_timeout();
-        self.lock_table_within(table, mode, Some(timeout))
+        self.lock_table_within(table, mode, Some(self.timeout))
     }
 
     /// Locks a table if that takes no wait for a lock. Returns whether it did.
@@ -45,7 +45,7 @@ impl Session {
     }
 
     fn lock_table_within(&mut self, table: &Arc<Table>, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
-        self.check_own(table)?;
+        self.pool.check_own(table)?;
         self.owner.begin(self.pool.locks.clock());
         match mode {
             LockMode::Intention => self.lock_to_write(table, timeout),
@@ -57,7 +57,7 @@ impl Session {
     pub(super) fn lock_to_write(&mut self, table: &Arc<Table>, timeout: Option<Duration>) -> Result<()> {
         if !self.writes.is_admitted(table.id()) {
             self.lock_whole(table, LockMode::Intention, timeout)?;
-            self.writes.table(table, self.owner.id).set_admitted();
+            self.writes_to(table).set_admitted();
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Session {
     fn lock_to_read(&mut self, table: &Arc<Table>, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
         // Whoever writes the table and reads it has it alone.
         let is_writer = self.writes.is_admitted(table.id());
-        if self.is_reading(table) {
+        if self.held.reads(table) {
             return match mode {
                 LockMode::Exclusive => self.lock_to_write(table, timeout),
                 _ => Ok(()),
@@ -77,11 +77,11 @@ impl Session {
         let mode =
             if is_writer && !perdura_pmem::planted(Mutant::ReadingWriterShares) { LockMode::Exclusive } else { mode };
         self.lock_whole(table, mode, timeout)?;
-        self.reading.push(announced);
+        self.held.add_reader(announced);
         if mode == LockMode::Exclusive {
-            self.writes.table(table, self.owner.id).set_admitted();
+            self.writes_to(table).set_admitted();
         }
-        // Commits of earlier writers may not be visible yet.
+        // Commits of writers before may not be visible yet.
         // Planted: a reader does not wait for them.
         if !perdura_pmem::planted(Mutant::TableReaderSkipsVisible)
             && !self.pool.log.wait_visible(self.pool.log.last_csn())
@@ -90,7 +90,7 @@ impl Session {
         }
         // Planted: a statement goes on reading at the snapshot from before it locked the table.
         if !perdura_pmem::planted(Mutant::TableLockKeepsOldSnapshot) {
-            self.snapshots.renew_statement(&self.pool);
+            self.snapshots.renew_statement(self.pool);
             self.owner.set_slots(Some(self.snapshots.slots()));
         }
         Ok(())
@@ -117,18 +117,14 @@ impl Session {
         let nobody = Contention { page: None, holder: None };
         self.lock_in_table(table, LockKey::whole(table.id()), mode, timeout, nobody).map(|_| ())
     }
+}
 
-    fn is_reading(&self, table: &Table) -> bool {
-        self.reading.iter().any(|reader| reader.reads(table))
+/// Refuses to read a table that a SERIALIZABLE transaction has not locked.
+#[inline]
+pub(super) fn check_locked(isolation: Isolation, held: &HeldLocks, table: &Table) -> Result<()> {
+    if isolation != Isolation::Serializable || held.reads(table) {
+        return Ok(());
     }
-
-    /// Refuses to read a table that a SERIALIZABLE transaction has not locked.
-    #[inline]
-    pub(super) fn check_locked(&self, table: &Table) -> Result<()> {
-        if self.isolation() != Isolation::Serializable || self.is_reading(table) {
-            return Ok(());
-        }
-        let what = "is not locked; a SERIALIZABLE transaction locks a table (Session::lock_table) before it reads it";
-        Err(Error::new(ErrorKind::Configuration, format!("table {} {what}", table.name())))
-    }
+    let what = "is not locked; a SERIALIZABLE transaction locks a table (Locker::lock_table) before it reads it";
+    Err(Error::new(ErrorKind::Configuration, format!("table {} {what}", table.name())))
 }

@@ -75,7 +75,7 @@ impl Bank {
 
     /// Locks an account and adds `amount` to its balance.
     pub fn add(&self, txn: &mut Session, rid: Rid, amount: i64, random: &mut Random) -> Result<(), Error> {
-        txn.lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
+        txn.locks().lock_row(&self.table, rid, perdura_engine::LockMode::Exclusive)?;
         let view = match txn.isolation() {
             // If somebody has changed the row since this snapshot, the update fails with
             // RecordChanged.

@@ -66,11 +66,11 @@ impl Exchange {
     /// has moved or gone by then.
     fn lock_place(&self, txn: &mut Session, place: u64, view: ReadView) -> Result<Option<(Rid, Fields)>, Error> {
         let index = self.keyed.index_of(Kind::Number);
-        let mut scan = txn.index_scan(&self.keyed.table, index, view);
+        let mut scan = txn.index(&self.keyed.table, index).scan(view);
         scan.seek(txn, Bound::Included(&(place * WIDTH).to_be_bytes()), Direction::Forward)?;
         let Some(rid) = scan.next(txn)? else { return Ok(None) };
         let number = number_of(scan.key());
-        txn.lock_row(&self.keyed.table, rid, LockMode::Exclusive)?;
+        txn.locks().lock_row(&self.keyed.table, rid, LockMode::Exclusive)?;
         let Some(row) = txn.read(&self.keyed.table, rid, ReadView::Newest)? else { return Ok(None) };
         // SAFETY: the row is locked, and copied before anything else happens.
         let found = Fields::of_row(unsafe { row.bytes() });
@@ -191,12 +191,9 @@ impl Exchange {
             assert_eq!(first, self.places_seen(&mut txn, random), "a snapshot has moved");
         }
         for (number, rid) in &first {
-            let found = txn.find(
-                &self.keyed.table,
-                self.keyed.index_of(Kind::Number),
-                &number.to_be_bytes(),
-                ReadView::Snapshot,
-            );
+            let found = txn
+                .index(&self.keyed.table, self.keyed.index_of(Kind::Number))
+                .find(&number.to_be_bytes(), ReadView::Snapshot);
             assert_eq!(found.unwrap(), Some(*rid), "number {number}");
         }
         txn.end_statement();
@@ -207,7 +204,7 @@ impl Exchange {
     fn places_seen(&self, txn: &mut Session, random: &mut Random) -> Vec<(u64, Rid)> {
         let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
         let mut groups = vec![0; GROUPS as usize];
-        let mut scan = txn.index_scan(&self.keyed.table, self.keyed.index_of(Kind::Group), ReadView::Snapshot);
+        let mut scan = txn.index(&self.keyed.table, self.keyed.index_of(Kind::Group)).scan(ReadView::Snapshot);
         scan.seek(txn, Bound::Unbounded, direction).unwrap();
         while step(&mut scan, txn, direction).unwrap().is_some() {
             let group = u32::from_be_bytes(scan.key().try_into().expect("four bytes"));
@@ -218,7 +215,7 @@ impl Exchange {
         }
         let even = self.places / GROUPS;
         assert!(groups.iter().all(|count| *count == even), "{direction:?}: {groups:?} rows in groups of {even}");
-        let mut scan = txn.index_scan(&self.keyed.table, self.keyed.index_of(Kind::Number), ReadView::Snapshot);
+        let mut scan = txn.index(&self.keyed.table, self.keyed.index_of(Kind::Number)).scan(ReadView::Snapshot);
         scan.seek(txn, Bound::Unbounded, direction).unwrap();
         let mut seen = Vec::new();
         while let Some(rid) = step(&mut scan, txn, direction).unwrap() {
@@ -243,7 +240,7 @@ impl Exchange {
         let (mut last, mut still): (Vec<u8>, Vec<u64>) = (Vec::new(), Vec::new());
         let in_one = random.one_in(3);
         txn.start_statement();
-        let mut scan = txn.index_scan(&self.keyed.table, self.keyed.index_of(Kind::Number), ReadView::Newest);
+        let mut scan = txn.index(&self.keyed.table, self.keyed.index_of(Kind::Number)).scan(ReadView::Newest);
         scan.seek(&txn, Bound::Unbounded, direction).unwrap();
         while step(&mut scan, &txn, direction).unwrap().is_some() {
             let entry = scan.entry().to_vec();
@@ -258,7 +255,7 @@ impl Exchange {
                 txn.end_statement();
                 yield_sometimes(random);
                 txn.start_statement();
-                scan = txn.index_scan(&self.keyed.table, self.keyed.index_of(Kind::Number), ReadView::Newest);
+                scan = txn.index(&self.keyed.table, self.keyed.index_of(Kind::Number)).scan(ReadView::Newest);
                 scan.seek(&txn, Bound::Excluded(&last), direction).unwrap();
             }
             yield_sometimes(random);

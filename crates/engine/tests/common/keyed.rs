@@ -217,7 +217,7 @@ impl Keyed {
     }
 
     fn lock(&self, txn: &mut Session, rid: Rid) -> Result<Option<Vec<u8>>, Error> {
-        txn.lock_row(&self.table, rid, LockMode::Exclusive)?;
+        txn.locks().lock_row(&self.table, rid, LockMode::Exclusive)?;
         let row = txn.read(&self.table, rid, ReadView::Newest)?;
         // SAFETY: the row is locked, and copied before anything else happens.
         Ok(row.map(|row| unsafe { row.bytes() }.to_vec()))
@@ -237,7 +237,9 @@ impl Keyed {
     /// The row with a key, in an index of numbers, groups, names or long keys.
     pub fn find(&self, txn: &mut Session, kind: Kind, fields: &Fields) -> Option<Rid> {
         let index = self.index_of(kind);
-        txn.find(&self.table, index, &kind.key(fields), ReadView::Snapshot).unwrap_or_else(|error| panic!("{error}"))
+        txn.index(&self.table, index)
+            .find(&kind.key(fields), ReadView::Snapshot)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Number of the index of that kind.
@@ -260,7 +262,7 @@ impl Keyed {
         view: ReadView,
         direction: Direction,
     ) -> Result<Vec<Entry>, Error> {
-        let mut scan = txn.index_scan(&self.table, index, view);
+        let mut scan = txn.index(&self.table, index).scan(view);
         scan.seek(txn, Bound::Unbounded, direction)?;
         let mut entries = Vec::new();
         while let Some(rid) = step(&mut scan, txn, direction)? {
@@ -290,7 +292,7 @@ impl Keyed {
             let expected = self.expected(index, rows);
             for (place, (key, rid)) in expected.iter().enumerate() {
                 if place == 0 || expected[place - 1].0 != *key {
-                    let found = txn.find(&self.table, index, key, view);
+                    let found = txn.index(&self.table, index).find(key, view);
                     let found = found.unwrap_or_else(|error| panic!("{hint}, index {index}: {error}"));
                     assert_eq!(found, Some(*rid), "{hint}, index {index}, key {}", brief(key));
                 }

@@ -80,9 +80,9 @@ pub enum EventKind {
     SyncDir,
     /// The process ended, and what it stored past the cache is on the medium.
     Ended,
-    /// Start of a labelled stretch.
+    /// Start of a labelled span.
     Enter(u32),
-    /// End of a labelled stretch.
+    /// End of a labelled span.
     Leave(u32),
     /// Something the oracle must know.
     Mark(u64),

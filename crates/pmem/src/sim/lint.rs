@@ -114,7 +114,7 @@ impl Trace {
     }
 }
 
-/// Stretches labelled [`TRANSIENT`], and the stores within them.
+/// Spans labelled [`TRANSIENT`], and the stores within them.
 struct Transient {
     label: Option<u32>,
     depths: FxHashMap<u16, u32>,

@@ -128,7 +128,7 @@ impl Machine {
                 file.settle(line, |pending| pending.nt && pending.thread == thread);
             }
         }
-        // The lists keep their room for the next stretch.
+        // The lists keep their room for the next round.
         self.threads[usize::from(thread)] = ThreadState { flushed, streamed };
     }
 }

@@ -48,7 +48,7 @@ pub enum PointKind {
 pub struct Point<'a> {
     pub(super) trace: &'a Trace,
     pub(super) machine: &'a Machine,
-    /// Open stretches per label.
+    /// Open spans per label.
     pub(super) labels: &'a [u32],
     pub(super) marks: usize,
     pub(super) context: u128,
@@ -91,7 +91,7 @@ struct Open<'a> {
 }
 
 impl Point<'_> {
-    /// Labels of the stretches open on any thread.
+    /// Labels of the spans open on any thread.
     pub fn labels(&self) -> impl Iterator<Item = &'static str> + '_ {
         let open = self.labels.iter().zip(&self.trace.labels).filter(|(count, _)| **count > 0);
         open.map(|(_, label)| *label)

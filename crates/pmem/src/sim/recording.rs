@@ -64,7 +64,7 @@ impl Trace {
         counts.into_iter().map(|((site, kind), count)| (CallSite::new(self.site(site), kind), count)).collect()
     }
 
-    /// All labels of stretches that were begun.
+    /// All labels of spans that were begun.
     pub fn labels(&self) -> &[&'static str] {
         &self.labels
     }

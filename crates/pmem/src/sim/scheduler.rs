@@ -92,7 +92,7 @@ struct State {
     running: Option<usize>,
     threads: Vec<Status>,
     now: u64,
-    /// Counts stretches in which a thread did more than look.
+    /// Counts spans in which a thread did more than look.
     progress: u64,
     switches: u64,
     failure: Option<Failure>,

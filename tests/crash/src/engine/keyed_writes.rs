@@ -67,7 +67,7 @@ impl Worker<'_> {
         if direction == Direction::Backward {
             expected.reverse();
         }
-        let mut scan = self.txn.index_scan(&table, index, ReadView::Snapshot);
+        let mut scan = self.txn.index(&table, index).scan(ReadView::Snapshot);
         scan.seek(&self.txn, Bound::Unbounded, direction).unwrap_or_else(|error| panic!("a seek: {error}"));
         let mut place = 0;
         let mut turned = false;

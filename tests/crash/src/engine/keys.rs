@@ -141,7 +141,7 @@ impl BuildClient for KeyMaker<'_> {
 
 /// The newest version of a row, which is locked for it; `None` if it is deleted.
 pub fn newest(txn: &mut Session, table: &Arc<Table>, rid: Rid) -> Result<Option<Vec<u8>>> {
-    txn.lock_row(table, rid, LockMode::Exclusive)?;
+    txn.locks().lock_row(table, rid, LockMode::Exclusive)?;
     let row = txn.read(table, rid, ReadView::Newest)?;
     // SAFETY: the row is locked, and the statement is not over.
     Ok(row.map(|row| unsafe { row.bytes() }.to_vec()))
@@ -170,7 +170,7 @@ pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -
         let entries = rows.iter().zip(&keys).map(|((rid, _), keys)| (&keys[kind][..], *rid));
         let expected = in_order(entries.collect());
         for direction in [Direction::Forward, Direction::Backward] {
-            let mut scan = txn.index_scan(table, index, ReadView::Snapshot);
+            let mut scan = txn.index(table, index).scan(ReadView::Snapshot);
             scan.seek(txn, Bound::Unbounded, direction).map_err(|error| failed(format!("seek: {error}")))?;
             let mut left = expected.iter().copied();
             loop {
@@ -191,7 +191,8 @@ pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -
             if place > 0 && expected[place - 1].0 == *key {
                 continue;
             }
-            let found = txn.find(table, index, key, ReadView::Snapshot).map_err(|error| failed(error.to_string()))?;
+            let found =
+                txn.index(table, index).find(key, ReadView::Snapshot).map_err(|error| failed(error.to_string()))?;
             if found != Some(*rid) {
                 let found = found.map(Rid::to_u64);
                 return Err(failed(format!("{} leads to row {found:x?} instead of {:#x}", brief(key), rid.to_u64())));

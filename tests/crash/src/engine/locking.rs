@@ -88,15 +88,15 @@ pub fn cycles(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Sch
 fn lock_some(ground: &Ground, txn: &mut Session, random: &mut Random) -> Result<(), Error> {
     if random.one_in(6) {
         txn.set_isolation(Isolation::Serializable);
-        txn.lock_table(&ground.table, if random.one_in(2) { LockMode::Shared } else { LockMode::Exclusive })?;
+        txn.locks().lock_table(&ground.table, if random.one_in(2) { LockMode::Shared } else { LockMode::Exclusive })?;
     }
     for _ in 0..2 + random.below(3) {
         let rid = ground.row(random);
         match random.below(4) {
             0 => txn.update(&ground.table, rid, &random.next_u64().to_le_bytes())?,
             // Most requests go with the present holders, and queue behind one that does not.
-            1 => drop(txn.lock_row(&ground.table, rid, LockMode::Exclusive)?),
-            _ => drop(txn.lock_row(&ground.table, rid, LockMode::Shared)?),
+            1 => drop(txn.locks().lock_row(&ground.table, rid, LockMode::Exclusive)?),
+            _ => drop(txn.locks().lock_row(&ground.table, rid, LockMode::Shared)?),
         }
         (0..random.below(4)).for_each(|_| yield_now());
     }
@@ -195,7 +195,9 @@ pub fn replica(seed: u64, medium: Arc<dyn Medium>, config: Config, scheduler: Sc
         while order.state.lock().next < APPLIED {
             let mut txn = ground.session();
             let rid = ground.row(&mut random);
-            txn.lock_row(&ground.table, rid, LockMode::Exclusive).unwrap_or_else(|error| panic!("the client: {error}"));
+            txn.locks()
+                .lock_row(&ground.table, rid, LockMode::Exclusive)
+                .unwrap_or_else(|error| panic!("the client: {error}"));
             (0..random.below(60)).for_each(|_| yield_now());
             txn.commit().expect("it has written nothing");
         }

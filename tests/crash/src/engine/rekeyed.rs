@@ -77,7 +77,7 @@ fn transaction(engine: &Engine, isolation: Isolation, body: impl FnOnce(&mut Ses
 fn move_some(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random) -> Result<(), Error> {
     for _ in 0..1 + random.below(2) {
         let rid = rids[random.below(rids.len() as u64) as usize];
-        txn.lock_row(table, rid, LockMode::Exclusive)?;
+        txn.locks().lock_row(table, rid, LockMode::Exclusive)?;
         move_to(txn, table, rid, some_key(random))?;
         yield_now();
     }
@@ -106,7 +106,7 @@ fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random
     if random.one_in(2) {
         // The snapshot that later statements do not lock by.
         txn.start_statement();
-        txn.find(table, 0, &KEYS.0.to_be_bytes(), ReadView::Snapshot)?;
+        txn.index(table, 0).find(&KEYS.0.to_be_bytes(), ReadView::Snapshot)?;
         txn.end_statement();
         yield_now();
     }
@@ -124,7 +124,7 @@ fn scan(txn: &mut Session, table: &Arc<Table>, rids: &[Rid], random: &mut Random
         }
     }
     let moves = random.one_in(3);
-    let mut scan = txn.index_scan_to_lock(table, 0, ScanBuffers::default());
+    let mut scan = txn.index(table, 0).scan_to_lock(ScanBuffers::default());
     let mut used = BTreeMap::<Rid, u32>::new();
     for range in ranges.into_iter().filter(|(from, to)| from < to) {
         for rid in one_range(txn, &mut scan, table, range, (direction, steps))? {
@@ -160,19 +160,19 @@ fn one_range(
         };
         let is_within = steps == direction || scan.key() == bound;
         let Some(rid) = scan.rid().filter(|_| is_there && is_within) else { return Ok(found) };
-        let lock = txn.lock_row(table, rid, LockMode::Exclusive)?;
+        let lock = txn.locks().lock_row(table, rid, LockMode::Exclusive)?;
         let key = key_of(txn, table, rid)?;
         let is_of_entry = scan.key() == key.to_be_bytes();
         if !is_of_entry && (txn.has_written(table, rid) || !scan.is_offered_moved(&key.to_be_bytes(), direction)) {
             if lock == LockOutcome::New {
-                txn.unlock_row(table, rid);
+                txn.locks().unlock_row(table, rid);
             }
             continue;
         }
         let is_beyond = if direction == Direction::Forward { key >= to } else { key < from };
         if is_beyond {
             if lock == LockOutcome::New {
-                txn.unlock_row(table, rid);
+                txn.locks().unlock_row(table, rid);
             }
             return Ok(found);
         }

@@ -84,7 +84,7 @@ fn write(txn: &mut Session, tables: &[Arc<Table>; 2], rids: &[Vec<Rid>; 2], rand
         let rid = rids[which][random.below(ROWS) as usize];
         match random.below(3) {
             0 => txn.insert(&tables[which], b"inserted").map(|_| ())?,
-            1 => txn.lock_row(&tables[which], rid, LockMode::Exclusive).map(|_| ())?,
+            1 => txn.locks().lock_row(&tables[which], rid, LockMode::Exclusive).map(|_| ())?,
             _ => txn.update(&tables[which], rid, &random.next_u64().to_le_bytes())?,
         }
     }
@@ -100,7 +100,7 @@ fn look(txn: &mut Session, tables: &[Arc<Table>; 2], random: &mut Random) -> Res
     txn.start_statement();
     let mut first = Vec::new();
     for table in tables {
-        txn.lock_table(table, LockMode::Shared)?;
+        txn.locks().lock_table(table, LockMode::Shared)?;
         first.push(rows(txn, table)?);
         yield_now();
     }

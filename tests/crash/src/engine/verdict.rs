@@ -61,7 +61,7 @@ fn lock_all(engine: &Engine) -> Result<(), String> {
         rids.push(rid);
     }
     for rid in rids {
-        match txn.try_lock_row(&table, rid, LockMode::Exclusive) {
+        match txn.locks().try_lock_row(&table, rid, LockMode::Exclusive) {
             Ok(Some(_)) => {}
             Ok(None) => return Err(format!("row {:#x} is locked by a transaction that has ended", rid.to_u64())),
             Err(error) => return Err(format!("a lock of row {:#x}: {error}", rid.to_u64())),
@@ -104,7 +104,7 @@ fn check_prepared(engine: &Engine, history: &History) -> Result<(), String> {
         there.push((key_of(unsafe { row.bytes() }), rid));
     }
     for (key, rid) in there.into_iter().filter(|(key, _)| changed.contains(key)) {
-        let locked = txn.try_lock_row(&table, rid, LockMode::Exclusive).map_err(|error| error.to_string())?;
+        let locked = txn.locks().try_lock_row(&table, rid, LockMode::Exclusive).map_err(|error| error.to_string())?;
         if locked.is_some() {
             return Err(format!("key {key:#x} was changed by a prepared transaction and is not locked"));
         }

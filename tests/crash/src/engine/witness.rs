@@ -33,7 +33,7 @@ impl Worker<'_> {
             let found = if self.random.one_in(2) { self.newest_row() } else { self.any_row() };
             let Some((_, rid)) = found else { continue };
             let mode = if self.random.one_in(3) { LockMode::Shared } else { LockMode::Exclusive };
-            match self.txn.lock_row(&self.table, rid, mode) {
+            match self.txn.locks().lock_row(&self.table, rid, mode) {
                 Ok(outcome) => locked.push((rid, outcome)),
                 Err(error) if is_conflict(&error) => break,
                 Err(error) => panic!("a lock of row {:#x}: {error}", rid.to_u64()),

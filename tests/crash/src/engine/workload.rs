@@ -378,7 +378,7 @@ impl<'a> Worker<'a> {
             Isolation::RepeatableRead => ReadView::Snapshot,
             Isolation::ReadCommitted | Isolation::ConsistentReads | Isolation::Serializable => ReadView::Newest,
         };
-        match self.txn.lock_row(&self.table, rid, LockMode::Shared) {
+        match self.txn.locks().lock_row(&self.table, rid, LockMode::Shared) {
             Ok(_) => {}
             Err(error) if is_conflict(&error) => return None,
             Err(error) => panic!("a shared lock of row {:#x}: {error}", rid.to_u64()),

@@ -31,25 +31,25 @@ fn pair() -> Pair {
     Pair { _pool: pool, table, other_table, session, other }
 }
 
-fn claim(table: &Cursor, session: &Session) -> PerduraCode {
+fn lock_semi_consistent(table: &Cursor, session: &Session) -> PerduraCode {
     // SAFETY: both are live and used by this thread.
-    unsafe { perdura_claim(table.0, session.0) }
+    unsafe { perdura_lock_semi_consistent(table.0, session.0) }
 }
 
-fn claims(table: &Cursor, lock: PerduraLock) {
+fn set_semi_consistent(table: &Cursor, lock: PerduraLock) {
     table.prepare(lock);
     // SAFETY: the cursor is open.
-    unsafe { perdura_cursor_claims(table.0, true) };
+    unsafe { perdura_cursor_semi_consistent(table.0, true) };
 }
 
 /// Changes row `id` in a transaction, short of its commit.
 fn change(table: &Cursor, session: &Session, id: u32, name: &str) {
     session.begin(true);
-    claims(table, PerduraLock::Write);
+    set_semi_consistent(table, PerduraLock::Write);
     table.start_scan(session);
     while let Some(found) = table.next(session).unwrap() {
         if found.id == id {
-            ok(claim(table, session));
+            ok(lock_semi_consistent(table, session));
             ok(table.update(session, &row(id, name)));
         }
     }
@@ -62,18 +62,18 @@ fn a_statement_that_opens_a_transaction_never_conflicts() {
         change(&other_table, &other, 1, "changed");
 
         session.begin(read_committed);
-        claims(&table, PerduraLock::Write);
+        set_semi_consistent(&table, PerduraLock::Write);
         table.start_scan(&session);
         assert_eq!(table.next(&session), Ok(Some(row(1, "x"))), "the committed row, without a wait");
         std::thread::scope(|scope| {
-            // The claim waits and finds the row changed; the next read gives the row out as it is
+            // The lock waits and finds the row changed; the next read gives the row out as it is
             // now.
             let (table, session) = (&table, &session);
-            let waiting = scope.spawn(move || (claim(table, session), table.next(session)));
+            let waiting = scope.spawn(move || (lock_semi_consistent(table, session), table.next(session)));
             other.commit();
             assert_eq!(waiting.join().unwrap(), (PerduraCode::End, Ok(Some(row(1, "changed")))));
         });
-        ok(claim(&table, &session));
+        ok(lock_semi_consistent(&table, &session));
         ok(table.update(&session, &row(1, "changed twice")));
         assert_eq!(table.next(&session), Ok(Some(row(2, "x"))));
         session.commit();
@@ -84,10 +84,10 @@ fn a_statement_that_opens_a_transaction_never_conflicts() {
 }
 
 #[test]
-fn a_claimed_row_that_is_gone_is_left_out() {
+fn a_row_that_is_gone_once_it_is_locked_is_left_out() {
     let Pair { table, other_table, session, other, .. } = pair();
     session.begin(false);
-    claims(&table, PerduraLock::Write);
+    set_semi_consistent(&table, PerduraLock::Write);
     table.start_scan(&session);
     assert_eq!(table.next(&session), Ok(Some(row(1, "x"))));
     other.begin(true);
@@ -96,7 +96,7 @@ fn a_claimed_row_that_is_gone_is_left_out() {
     other_table.next(&other).unwrap();
     ok(other_table.delete(&other));
     other.commit();
-    assert_eq!(claim(&table, &session), PerduraCode::End);
+    assert_eq!(lock_semi_consistent(&table, &session), PerduraCode::End);
     assert_eq!(table.next(&session), Ok(Some(row(2, "x"))));
     session.commit();
 }
@@ -110,27 +110,27 @@ fn a_row_changed_after_the_snapshot_is_a_conflict_only_for_who_uses_it() {
     change(&other_table, &other, 1, "changed");
     other.commit();
 
-    // SELECT .. FOR UPDATE of row 2: row 1 is read and not claimed.
+    // SELECT .. FOR UPDATE of row 2: row 1 is read and not locked.
     session.begin(false);
-    claims(&table, PerduraLock::Exclusive);
+    set_semi_consistent(&table, PerduraLock::Exclusive);
     table.start_scan(&session);
     assert_eq!(table.next(&session), Ok(Some(row(1, "x"))));
     assert_eq!(table.next(&session), Ok(Some(row(2, "x"))));
-    ok(claim(&table, &session));
+    ok(lock_semi_consistent(&table, &session));
     session.end_statement();
 
     // The same of row 1 is a conflict.
     session.begin(false);
-    claims(&table, PerduraLock::Exclusive);
+    set_semi_consistent(&table, PerduraLock::Exclusive);
     table.start_scan(&session);
     table.next(&session).unwrap();
-    assert_eq!(claim(&table, &session), PerduraCode::End);
+    assert_eq!(lock_semi_consistent(&table, &session), PerduraCode::End);
     assert_eq!(table.next(&session), Err(PerduraCode::RecordChanged));
     session.end_statement();
 
     // UPDATE reads from the snapshot and meets the conflict when it changes the row.
     session.begin(false);
-    claims(&table, PerduraLock::Write);
+    set_semi_consistent(&table, PerduraLock::Write);
     table.start_scan(&session);
     assert_eq!(table.next(&session), Ok(Some(row(1, "x"))));
     assert_eq!(table.update(&session, &row(1, "lost")), PerduraCode::RecordChanged);
@@ -138,10 +138,10 @@ fn a_row_changed_after_the_snapshot_is_a_conflict_only_for_who_uses_it() {
 }
 
 #[test]
-fn a_row_that_was_not_claimed_is_not_overwritten_unseen() {
+fn a_row_that_was_not_locked_is_not_overwritten_unseen() {
     let Pair { table, other_table, session, other, .. } = pair();
     session.begin(false);
-    claims(&table, PerduraLock::Write);
+    set_semi_consistent(&table, PerduraLock::Write);
     table.start_scan(&session);
     assert_eq!(table.next(&session), Ok(Some(row(1, "x"))));
     change(&other_table, &other, 1, "changed");
@@ -151,14 +151,14 @@ fn a_row_that_was_not_claimed_is_not_overwritten_unseen() {
 }
 
 #[test]
-fn rows_that_are_not_claimed_are_not_locked() {
+fn rows_that_are_not_used_are_not_locked() {
     let Pair { table, other_table, session, other, .. } = pair();
     session.begin(false);
-    claims(&table, PerduraLock::Exclusive);
+    set_semi_consistent(&table, PerduraLock::Exclusive);
     table.start_scan(&session);
     while let Some(found) = table.next(&session).unwrap() {
         if found.id == 3 {
-            ok(claim(&table, &session));
+            ok(lock_semi_consistent(&table, &session));
         }
     }
     change(&other_table, &other, 1, "not waited for");

@@ -3,10 +3,10 @@
 //! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and
 //! waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
 //! moves stored_csn, and acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes
-//! past them (`changes/behind.rs`). In two-phase commit [`Session::prepare`] makes the redo records
-//! durable, and [`Session::commit_ordered`] writes only the commit record.
+//! past them (`changes/deferred_flush.rs`). In two-phase commit [`Session::prepare`] makes the redo
+//! records durable, and [`Session::commit_ordered`] writes only the commit record.
 
-use super::session::{Session, State};
+use super::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::owner::Stage;
 use crate::pool::prepared::Detached;
@@ -86,20 +86,18 @@ impl Session {
             self.roll_back();
             return Err(error);
         }
-        self.xid = xid.to_vec();
         self.state = State::Prepared;
         self.owner.note_stage(Stage::Prepared);
         // A prepared transaction reads no more and may stay for long: it must not hold purge back.
         self.snapshots.close(&self.pool);
-        self.end_change();
+        self.change.end(&self.pool, self.id);
         Ok(())
     }
 
     fn log_prepare(&mut self, xid: &[u8]) -> Result<()> {
         self.pool.check_writable()?;
-        self.write_records()?;
-        let log = self.log.as_mut().expect("write_records made it");
-        Ok(log.prepare(xid, &self.records)?)
+        self.gather_records()?;
+        self.redo.prepare(xid)
     }
 
     /// Gives a prepared transaction its place in the commit order and fences its commit record. It
@@ -109,14 +107,14 @@ impl Session {
         if self.state == State::Prepared {
             self.begin_ending();
         }
-        match (self.state, self.log.as_mut()) {
-            (State::Prepared, Some(log)) => {
-                let csn = log.commit_prepared();
+        match self.state {
+            State::Prepared => {
+                let csn = self.redo.commit_prepared();
                 self.state = State::Ordered(csn);
                 csn
             }
-            (State::Ordered(csn) | State::Visible(csn), _) => csn,
-            _ => self.pool.log.last_csn(),
+            State::Ordered(csn) | State::Visible(csn) => csn,
+            State::Active => self.pool.log.last_csn(),
         }
     }
 
@@ -134,32 +132,26 @@ impl Session {
 
     fn order(&mut self) -> Result<Csn> {
         self.pool.check_writable()?;
-        self.write_records()?;
-        let log = self.log.as_mut().expect("write_records made it");
-        let reservation = log.reserve(self.records.len())?;
-        // Planted: the transaction is visible before its record is durable.
-        if perdura_pmem::planted(Mutant::BulkPagePublishedBeforeRecord) {
-            self.writes.commit(self.pool.log.last_csn());
-        }
-        Ok(log.commit(reservation, &self.records))
+        self.gather_records()?;
+        let (writes, log) = (&mut self.writes, &self.pool.log);
+        self.redo.commit(|| {
+            // Planted: the transaction is visible before its record is durable.
+            if perdura_pmem::planted(Mutant::BulkPagePublishedBeforeRecord) {
+                writes.commit(log.last_csn());
+            }
+        })
     }
 
-    /// Fences the versions, then gathers the redo records. Full chunks go to the log at once; the
-    /// rest stays in `records`.
-    fn write_records(&mut self) -> Result<()> {
+    /// Fences the versions, then gathers the redo records.
+    fn gather_records(&mut self) -> Result<()> {
         self.writes.settle();
-        // The content of a log is bounded, however long a transaction is: spilled words are logged
-        // by reference.
+        // A log is bounded, however long a transaction is: spilled words are logged by reference.
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }
-        self.unfenced = true;
-        self.fence_writes();
-        let log = match &mut self.log {
-            Some(log) => log,
-            slot => slot.insert(self.pool.log.begin(self.id)),
-        };
-        self.writes.log(&mut self.records, log, self.pool.chunk_bytes)
+        self.writes.flush_rest();
+        self.pool.fence();
+        self.redo.gather(&self.pool, self.id, &self.writes)
     }
 
     /// Makes the transaction visible by one store, once durable_csn covers it.
@@ -178,11 +170,11 @@ impl Session {
             self.show(csn);
         }
         self.release_locks();
-        self.writes.publish(csn, &self.pool.behind);
+        self.writes.publish(csn, &self.pool.deferred);
         self.pool.log.stored(csn);
         self.writes.retire(self.pool.now().as_secs());
-        let log = self.log.take();
-        // Nobody is told that rows were moved.
+        let log = self.redo.take();
+        // A move is no commit of a client, and is acknowledged to nobody.
         if !moves {
             self.pool.counters.commits.fetch_add(1, Ordering::Relaxed);
             // Planted: a commit is acknowledged before it is visible.
@@ -209,7 +201,7 @@ impl Session {
 
     /// Rolls back a transaction that has no CSN yet.
     fn roll_back(&mut self) {
-        if !self.is_read_only() || self.log.is_some() {
+        if !self.is_read_only() || self.redo.is_begun() {
             self.owner.note_stage(Stage::RollingBack);
             self.begin_ending();
         }
@@ -220,7 +212,7 @@ impl Session {
         }
         // The log forgets a prepared transaction first: others may reuse what it wrote right after
         // this (I8).
-        if let Some(log) = self.log.take()
+        if let Some(log) = self.redo.take()
             && let Err(error) = log.rollback()
         {
             self.pool.log.fail_stop(&format!("a prepared transaction's rollback could not be logged: {error}"));
@@ -246,10 +238,30 @@ impl Session {
 
     /// Ends the transaction without publishing or rolling back: the next start decides it.
     fn forget(&mut self) {
-        self.log = None;
+        drop(self.redo.take());
         self.writes.forget();
         self.release_locks();
         self.reset();
+    }
+
+    /// Releases all locks.
+    fn release_locks(&mut self) {
+        let tabled = self.writes.known_writer().map(|writer| writer.release_tabled()).unwrap_or_default();
+        self.held.release(&self.pool.locks, &self.owner, tabled);
+    }
+
+    /// Ends the transaction, whose locks are released: snapshots, write set and change. The session
+    /// is then ready for its next one.
+    fn reset(&mut self) {
+        self.writes.abandon();
+        self.owner.end();
+        self.snapshots.close(&self.pool);
+        self.writes.clear();
+        self.redo.clear();
+        self.savepoints.end_transaction();
+        self.state = State::Active;
+        self.change.end(&self.pool, self.id);
+        self.start_statement();
     }
 
     /// Gives the slots of the snapshots back, of which reports know by the owner.
@@ -262,15 +274,14 @@ impl Session {
     /// name.
     fn detach(&mut self) {
         // A write that it refused may have begun one, which nobody else would end.
-        self.end_change();
+        self.change.end(&self.pool, self.id);
         self.release_snapshots();
         self.pool.prepared.add(Detached {
-            xid: std::mem::take(&mut self.xid),
+            xid: self.redo.take_xid(),
             writes: std::mem::take(&mut self.writes),
-            log: self.log.take().expect("a prepared transaction has a prepare record"),
+            log: self.redo.take().expect("a prepared transaction has a prepare record"),
             owner: self.owner.clone(),
-            locks: std::mem::take(&mut self.locks),
-            reading: std::mem::take(&mut self.reading),
+            held: std::mem::take(&mut self.held),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! How far purge may go: which commits are below all snapshots, and which ones no snapshot can tell
+//! The purge horizon: which commits are below all snapshots, and which ones no snapshot can tell
 //! apart.
 
 use perdura_log::Csn;
@@ -7,19 +7,19 @@ use perdura_log::Csn;
 ///
 /// A new snapshot is never below `covered`, so a gap between two snapshots below it stays one:
 /// commits in the gap count for everybody as one commit, now and later.
-pub struct Reach {
+pub struct PurgeHorizon {
     limit: Csn,
     covered: Csn,
     /// The live snapshots, in ascending order.
     snapshots: Vec<Csn>,
 }
 
-impl Reach {
+impl PurgeHorizon {
     /// Every snapshot, live or to come, is at or above `limit`. `covered` is the CSN of the last
     /// durable checkpoint; each snapshot below it is one of `snapshots`.
-    pub fn new(limit: Csn, covered: Csn, mut snapshots: Vec<Csn>) -> Reach {
+    pub fn new(limit: Csn, covered: Csn, mut snapshots: Vec<Csn>) -> PurgeHorizon {
         snapshots.sort_unstable();
-        Reach { limit, covered, snapshots }
+        PurgeHorizon { limit, covered, snapshots }
     }
 
     /// Nobody needs what commits up to here replaced.
@@ -51,13 +51,13 @@ mod tests {
 
     #[test]
     fn a_snapshot_tells_apart_what_it_sees_and_what_it_does_not() {
-        let reach = Reach::new(10, 40, vec![20, 10, 20]);
-        assert!(!reach.tells_apart(11, 20), "both are above 10 and seen by 20");
-        assert!(reach.tells_apart(20, 21));
-        assert!(reach.tells_apart(15, 30));
-        assert!(reach.tells_apart(10, 11));
-        assert!(!reach.tells_apart(9, 10));
-        assert!(!reach.tells_apart(21, 40));
-        assert_eq!([0, 10, 11, 20, 21].map(|published| reach.limit_in(published)), [10, 10, 20, 20, 40]);
+        let horizon = PurgeHorizon::new(10, 40, vec![20, 10, 20]);
+        assert!(!horizon.tells_apart(11, 20), "both are above 10 and seen by 20");
+        assert!(horizon.tells_apart(20, 21));
+        assert!(horizon.tells_apart(15, 30));
+        assert!(horizon.tells_apart(10, 11));
+        assert!(!horizon.tells_apart(9, 10));
+        assert!(!horizon.tells_apart(21, 40));
+        assert_eq!([0, 10, 11, 20, 21].map(|published| horizon.limit_in(published)), [10, 10, 20, 20, 40]);
     }
 }

@@ -1,6 +1,6 @@
-//! Directory words that commits have stored and that nobody has flushed yet.
+//! The deferred flush of directory words that commits have stored.
 //!
-//! A commit is durable by its record: redo stores its words again. So the words are flushed behind,
+//! A commit is durable by its record: redo stores its words again. So the words are flushed later,
 //! for all commits since the last checkpoint at once, before the next checkpoint goes past them
 //! (I9): a line that a thousand commits have changed is flushed once, and no commit waits for it.
 //! The page's shadow says which words are due.
@@ -99,12 +99,12 @@ impl Pages {
 
 /// The pages of a pool with words that are stored and not flushed.
 #[derive(Default)]
-pub struct Behind {
+pub struct DeferredFlush {
     pages: Mutex<Pages>,
     flushing: Mutex<()>,
 }
 
-impl Behind {
+impl DeferredFlush {
     /// Notes a page. The caller holds its lock.
     pub fn add(&self, table: &Arc<Table>, page: u64) {
         let space = table.shared_space();
@@ -135,7 +135,7 @@ impl Behind {
     fn flush_some(&self, most: usize) {
         let _one = self.flushing.lock();
         let taken = self.pages.lock().take(most);
-        let _behind = (trace::span("stored_behind"), trace::span(trace::TRANSIENT));
+        let _spans = (trace::span("deferred_flush"), trace::span(trace::TRANSIENT));
         let mut last = None;
         for (noted, pages) in taken {
             last = noted.flush_all(&pages).or(last);

@@ -1,8 +1,8 @@
-//! Stored changes of commits in a page, for older snapshots and for purge.
+//! Undo records: stored changes of commits in a page, for older snapshots and for purge.
 //!
-//! A past stands for one commit, or for several that no snapshot tells apart. Then it has for each
-//! row the word before the first of them: nobody reads the words in between. They are free once a
-//! durable checkpoint covers all of them (I8), so nothing later is merged.
+//! An undo record is of one commit, or of several that no snapshot tells apart. Then it has for
+//! each row the word before the first of them: nobody reads the words in between. They are free
+//! once a durable checkpoint covers all of them (I8), so nothing later is merged.
 
 use super::row_set::RowSet;
 use super::words::Words;
@@ -12,7 +12,7 @@ use perdura_pmem::Mutant;
 
 /// Words before stored commits in a page. They stay until no snapshot is older and a checkpoint
 /// covers the commits (I8).
-pub struct Past {
+pub struct UndoRecord {
     /// CSN of the commit; of several, the last.
     pub csn: Csn,
     /// The rows that were only moved to another place.
@@ -24,7 +24,7 @@ pub struct Past {
     pub deleted: RowSet,
 }
 
-/// Versions that nobody needs any more once pasts are merged.
+/// Versions that nobody needs any more once undo records are merged.
 #[derive(Default)]
 pub struct Superseded {
     /// Versions, and cells of spilled words.
@@ -35,7 +35,7 @@ pub struct Superseded {
     pub changes: u64,
 }
 
-impl Past {
+impl UndoRecord {
     /// The word that the row had before the commit; `None` if the commit did not change the row.
     /// `now` is the word that the commit left.
     #[inline]
@@ -54,8 +54,9 @@ impl Past {
         self.before.len() + self.deleted.len()
     }
 
-    /// Takes in the next past of the page, `newer`, which no snapshot tells apart from this one.
-    pub fn absorb(&mut self, newer: Past, superseded: &mut Superseded) {
+    /// Takes in the next undo record of the page, `newer`, which no snapshot tells apart from this
+    /// one.
+    pub fn absorb(&mut self, newer: UndoRecord, superseded: &mut Superseded) {
         self.csn = newer.csn;
         let changes = self.changes() + newer.changes();
         for (position, word) in newer.before.iter() {
@@ -96,7 +97,7 @@ mod tests {
 
     const WORDS: [Word; 4] = [Word(0), Word(8), Word(16), Word(24)];
 
-    fn past(csn: Csn, before: &[(u16, Word)], deleted: &[u16]) -> Past {
+    fn undo(csn: Csn, before: &[(u16, Word)], deleted: &[u16]) -> UndoRecord {
         let mut words = Words::default();
         for (position, word) in before {
             words.set(*position, *word);
@@ -105,15 +106,15 @@ mod tests {
         for position in deleted {
             rows.insert(*position);
         }
-        Past { csn, moved: RowSet::default(), before: words, deleted: rows }
+        UndoRecord { csn, moved: RowSet::default(), before: words, deleted: rows }
     }
 
     #[test]
     fn the_oldest_word_of_each_row_counts() {
-        let mut merged = past(5, &[(1, WORDS[1])], &[7]);
+        let mut merged = undo(5, &[(1, WORDS[1])], &[7]);
         let mut superseded = Superseded::default();
-        merged.absorb(past(6, &[(0, WORDS[3]), (1, WORDS[2])], &[9]), &mut superseded);
-        merged.absorb(past(8, &[(1, WORDS[3])], &[0]), &mut superseded);
+        merged.absorb(undo(6, &[(0, WORDS[3]), (1, WORDS[2])], &[9]), &mut superseded);
+        merged.absorb(undo(8, &[(1, WORDS[3])], &[0]), &mut superseded);
         assert_eq!(merged.csn, 8);
         assert!(merged.before.iter().eq([(0, WORDS[3]), (1, WORDS[1])]));
         assert!(merged.deleted.iter().eq([0, 7, 9]));
@@ -130,25 +131,25 @@ mod tests {
     #[test]
     fn a_merged_past_tells_moves_from_changes() {
         let moves = |csn, before: &[(u16, Word)]| {
-            let mut past = past(csn, before, &[]);
+            let mut undo = undo(csn, before, &[]);
             for (position, _) in before {
-                past.moved.insert(*position);
+                undo.moved.insert(*position);
             }
-            past
+            undo
         };
         let mut merged = moves(5, &[(1, WORDS[1]), (3, WORDS[2])]);
         let mut superseded = Superseded::default();
-        merged.absorb(past(6, &[(2, WORDS[1]), (3, WORDS[1])], &[]), &mut superseded);
+        merged.absorb(undo(6, &[(2, WORDS[1]), (3, WORDS[1])], &[]), &mut superseded);
         merged.absorb(moves(7, &[(2, WORDS[3]), (4, WORDS[1])]), &mut superseded);
         assert_eq!([1, 2, 3, 4].map(|position| merged.changed(position)), [false, true, true, false]);
     }
 
     #[test]
     fn a_row_of_no_snapshot_is_gone() {
-        let mut merged = past(5, &[(3, Word::EMPTY)], &[]);
+        let mut merged = undo(5, &[(3, Word::EMPTY)], &[]);
         let mut superseded = Superseded::default();
-        merged.absorb(past(6, &[(3, WORDS[1])], &[]), &mut superseded);
-        merged.absorb(past(7, &[], &[3]), &mut superseded);
+        merged.absorb(undo(6, &[(3, WORDS[1])], &[]), &mut superseded);
+        merged.absorb(undo(7, &[], &[3]), &mut superseded);
         assert_eq!(merged.changes(), 0);
         assert_eq!((superseded.versions, superseded.gone), (vec![WORDS[1]], vec![3]));
     }

@@ -24,8 +24,8 @@ pub struct Contention<'t> {
     pub holder: Option<Arc<Writer>>,
 }
 
-/// How a request for an exclusive lock ends.
-pub enum Claim<'t> {
+/// How a request for a lock in place ends.
+pub enum InPlaceLock<'t> {
     /// The transaction holds the row. If the lock is new: the row's newest version and an upper
     /// bound of its CSN.
     Taken(Option<(Word, Csn)>),
@@ -57,8 +57,8 @@ pub enum Written<'t> {
     Done {
         /// It has been locked in place for that.
         locked: bool,
-        /// CSN of the version replaced, if that is a committed one.
-        met: Csn,
+        /// Upper bound of the CSN of the version replaced, if that is a committed one.
+        replaced: Csn,
     },
     /// There is no such row.
     Gone,
@@ -66,6 +66,6 @@ pub enum Written<'t> {
     Changed,
     /// The lock table decides.
     Contended(Contention<'t>),
-    /// As [`Claim::Barred`].
+    /// As [`InPlaceLock::Barred`].
     Barred,
 }

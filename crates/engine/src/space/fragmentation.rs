@@ -1,21 +1,21 @@
-//! Losses: what versions waste in cells of a larger class than their own, until their class has
-//! earned segments of its own (`open_cells.rs`).
+//! Fragmentation: units wasted by versions in cells of a larger class than their own, until their
+//! class has earned segments of its own (`open_cells.rs`).
 
 use crate::files::cells::{self, CLASS_SLOTS};
 use crate::format::UNIT_BYTES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// For each class of cells, the units that its versions have wasted in larger cells. It never
-/// shrinks: versions that are freed do not count back.
-pub struct Losses([AtomicU32; CLASS_SLOTS]);
+/// Units that the versions of each class of cells have wasted in larger cells. They never shrink:
+/// versions that are freed do not count back.
+pub struct Fragmentation([AtomicU32; CLASS_SLOTS]);
 
-impl Default for Losses {
-    fn default() -> Losses {
-        Losses([const { AtomicU32::new(0) }; CLASS_SLOTS])
+impl Default for Fragmentation {
+    fn default() -> Fragmentation {
+        Fragmentation([const { AtomicU32::new(0) }; CLASS_SLOTS])
     }
 }
 
-impl Losses {
+impl Fragmentation {
     /// Adds `units` that a version of `class` wastes.
     pub fn add(&self, class: u32, units: u32) {
         self.0[cells::class_slot(class)].fetch_add(units, Ordering::Relaxed);

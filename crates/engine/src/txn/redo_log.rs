@@ -1,0 +1,75 @@
+//! The redo records of a transaction, and its handle of the log.
+
+use crate::changes::write_set::WriteSet;
+use crate::error::Result;
+use crate::pool::Pool;
+use perdura_log::{Csn, LogTxn};
+
+/// The redo records of a transaction.
+#[derive(Default)]
+pub(super) struct RedoLog {
+    log: Option<LogTxn>,
+    /// Records that no chunk has taken yet.
+    records: Vec<u8>,
+    /// Name under which the transaction is prepared.
+    xid: Vec<u8>,
+}
+
+impl RedoLog {
+    /// The log of a transaction that is prepared as `xid`.
+    pub fn prepared(log: LogTxn, xid: Vec<u8>) -> RedoLog {
+        RedoLog { log: Some(log), records: Vec::new(), xid }
+    }
+
+    /// Whether the transaction has come to the log.
+    pub fn is_begun(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Gathers the redo records of `writes` by session `id`. Full chunks go to the log at once.
+    pub fn gather(&mut self, pool: &Pool, id: u64, writes: &WriteSet) -> Result<()> {
+        let log = match &mut self.log {
+            Some(log) => log,
+            slot => slot.insert(pool.log.begin(id)),
+        };
+        writes.log(&mut self.records, log, pool.chunk_bytes)
+    }
+
+    /// Reserves space, takes a CSN, writes and fences the commit record. `reserved` is called in
+    /// between.
+    pub fn commit(&mut self, reserved: impl FnOnce()) -> Result<Csn> {
+        let log = self.log.as_mut().expect("records were gathered");
+        let reservation = log.reserve(self.records.len())?;
+        reserved();
+        Ok(log.commit(reservation, &self.records))
+    }
+
+    /// Prepares the transaction under the name `xid`.
+    pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
+        let log = self.log.as_mut().expect("records were gathered");
+        log.prepare(xid, &self.records)?;
+        self.xid = xid.to_vec();
+        Ok(())
+    }
+
+    /// Fences the commit record of a prepared transaction. Returns its CSN.
+    pub fn commit_prepared(&mut self) -> Csn {
+        self.log.as_mut().expect("a prepared transaction has a prepare record").commit_prepared()
+    }
+
+    /// Takes the handle of the log.
+    pub fn take(&mut self) -> Option<LogTxn> {
+        self.log.take()
+    }
+
+    /// Takes the name.
+    pub fn take_xid(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.xid)
+    }
+
+    /// Forgets records and name.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.xid.clear();
+    }
+}
