@@ -1,4 +1,4 @@
-//! Appends records: allocates, sums and writes them.
+//! Appends records: allocates, checksums and writes them.
 
 use crate::error::Result;
 use crate::format::{RECORD_HEADER_BYTES, RecordHeader, Ref, bytes_of, link, record_bytes};

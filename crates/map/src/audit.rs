@@ -7,13 +7,13 @@
 use crate::config::Kind;
 use crate::error::Result;
 use crate::format::Ref;
-use crate::snapshot::Confirmed;
+use crate::snapshot::Persisted;
 use crate::state::{Core, State};
 use crate::structure::Structure;
 use rustc_hash::FxHashSet;
 
-/// Records looked up in one turn of the writer's lock.
-const TURN_RECORDS: usize = 1024;
+/// Records looked up in one step under the writer's lock.
+const STEP_RECORDS: usize = 1024;
 
 /// Progress of the audit.
 #[derive(Default)]
@@ -37,28 +37,28 @@ impl<I: Structure> Core<I> {
             self.traverse()?;
         }
         while self.give_up_some(&mut self.state.lock_behind()) {}
-        let (hold, confirmed) = self.hold(u64::MAX)?;
-        let checked = self.check_all(&confirmed);
+        let (hold, persisted) = self.hold(u64::MAX)?;
+        let checked = self.check_all(&persisted);
         self.release(&hold);
-        checked.map(|versions| if I::KIND == Kind::List { confirmed.versions } else { versions })
+        checked.map(|versions| if I::KIND == Kind::List { persisted.versions } else { versions })
     }
 
-    fn check_all(&self, confirmed: &Confirmed) -> Result<u64> {
+    fn check_all(&self, persisted: &Persisted) -> Result<u64> {
         let mut reachable = Reachable::default();
-        self.check_entries(confirmed, &mut reachable)?;
-        self.check_chain(confirmed, &mut reachable)?;
-        let is_unchanged = self.check_space(confirmed.number, &reachable)?;
-        if (is_unchanged || I::KIND == Kind::BTree) && reachable.versions != confirmed.versions {
-            let what = format!("{} versions found, {} counted", reachable.versions, confirmed.versions);
-            return Err(self.records.damaged(confirmed.head, &what));
+        self.check_entries(persisted, &mut reachable)?;
+        self.check_chain(persisted, &mut reachable)?;
+        let is_unchanged = self.check_space(persisted.number, &reachable)?;
+        if (is_unchanged || I::KIND == Kind::BTree) && reachable.versions != persisted.versions {
+            let what = format!("{} versions found, {} counted", reachable.versions, persisted.versions);
+            return Err(self.records.damaged(persisted.head, &what));
         }
         Ok(reachable.versions)
     }
 
-    fn check_entries(&self, confirmed: &Confirmed, reachable: &mut Reachable) -> Result<()> {
+    fn check_entries(&self, persisted: &Persisted, reachable: &mut Reachable) -> Result<()> {
         let mut before: Option<&[u8]> = None;
-        let forgotten = confirmed.times.forgotten;
-        let bytes = I::check_index(self, confirmed.root, &mut |entry| {
+        let forgotten = persisted.times.forgotten;
+        let bytes = I::check_index(self, persisted.root, &mut |entry| {
             let (mut record, mut found) = (entry, self.records.get(entry)?);
             if before.is_some_and(|before| before >= found.key) {
                 return Err(self.records.damaged(record.offset(), "entries of the index out of order"));
@@ -86,18 +86,18 @@ impl<I: Structure> Core<I> {
         Ok(())
     }
 
-    fn check_chain(&self, confirmed: &Confirmed, reachable: &mut Reachable) -> Result<()> {
+    fn check_chain(&self, persisted: &Persisted, reachable: &mut Reachable) -> Result<()> {
         let most = self.records.geometry.records_max();
         let is_list = I::KIND == Kind::List;
-        let mut offset = confirmed.head;
+        let mut offset = persisted.head;
         let (mut count, mut linked) = (0, 0);
-        while offset != 0 && (is_list || count < confirmed.pending) {
+        while offset != 0 && (is_list || count < persisted.pending) {
             let (record, found) = self.records.at(offset)?;
             self.records.verify(offset, &found)?;
             reachable.chain_bytes += record.len();
             let is_version = reachable.records.contains(&record);
             linked += u64::from(is_version);
-            if count < confirmed.pending && !is_version {
+            if count < persisted.pending && !is_version {
                 reachable.other_bytes += record.len();
             }
             count += 1;
@@ -106,20 +106,20 @@ impl<I: Structure> Core<I> {
             }
             offset = self.records.next(offset)?;
         }
-        let is_unchanged = Self::is_unchanged(&self.state.lock_behind(), confirmed.number);
+        let is_unchanged = Self::is_unchanged(&self.state.lock_behind(), persisted.number);
         if is_list && is_unchanged && linked != reachable.records.len() as u64 {
             let what = format!("{} versions of keys, {linked} of them in the chain", reachable.records.len());
-            return Err(self.records.damaged(confirmed.head, &what));
+            return Err(self.records.damaged(persisted.head, &what));
         }
         Ok(())
     }
 
-    /// Whether nothing has changed since confirmation `number`.
+    /// Whether nothing has changed since persist `number`.
     fn is_unchanged(state: &State<I>, number: u64) -> bool {
         state.pages.number() == number && !state.is_dirty
     }
 
-    /// Returns whether nothing has changed since confirmation `number`.
+    /// Returns whether nothing has changed since persist `number`.
     fn check_space(&self, number: u64, reachable: &Reachable) -> Result<bool> {
         let mut records = reachable.records.iter().copied().peekable();
         while records.peek().is_some() {
@@ -127,8 +127,8 @@ impl<I: Structure> Core<I> {
             if state.pages.number() != number {
                 return Ok(false);
             }
-            let mut turn = records.by_ref().take(TURN_RECORDS);
-            if let Some(lost) = turn.find(|record| state.pages.is_in_free_page(*record)) {
+            let mut step = records.by_ref().take(STEP_RECORDS);
+            if let Some(lost) = step.find(|record| state.pages.is_in_free_page(*record)) {
                 return Err(self.records.damaged(lost.offset(), "a record lies in a page marked free"));
             }
         }

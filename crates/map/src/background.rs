@@ -1,4 +1,4 @@
-//! The background thread of a map: it confirms idle batches, sweeps the index, and collects garbage
+//! The background thread of a map: it persists idle batches, sweeps the index, and collects garbage
 //! when there is enough of it.
 //!
 //! While there is work it wakes once per interval. After a few rounds without any it sleeps until a
@@ -62,7 +62,7 @@ impl Drop for Background {
 /// Findings of a look at the map.
 #[derive(Default)]
 struct Look {
-    /// Number of the next confirmation. While it stays, and the map is clean, nothing has changed.
+    /// Number of the next persist. While it stays, and the map is clean, nothing has changed.
     number: u64,
     live: u64,
     /// Whether a change came since the look before, or something that waits has left.
@@ -86,11 +86,11 @@ impl<I: Structure> Core<I> {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Confirms, and looks what there is to do.
+    /// Persists, and looks what there is to do.
     fn look(&self, before: &Look) -> Look {
         let mut state = self.state.lock_behind();
         let is_busy = state.is_dirty || state.pages.number() != before.number;
-        self.confirm(&mut state);
+        self.persist(&mut state);
         let has_more = self.free_what_left(&mut state);
         let live = state.pages.live_bytes();
         // While much is being deleted or forgotten, pages empty by themselves, and what a round

@@ -1,4 +1,4 @@
-//! The byte ranges stored since the last confirmation, which the next one flushes.
+//! The byte ranges stored since the last persist, which the next one flushes.
 
 use perdura_pmem::{LINE_BYTES, Region};
 

@@ -1,5 +1,5 @@
 //! A bitmap over the pages, in DRAM. One is kept for live objects, with a bit per grain, set where
-//! an object starts; others for nodes that no confirmation covers, with a bit per cache line.
+//! an object starts; others for nodes that no persist covers, with a bit per cache line.
 //!
 //! Thread-safety: changed under the writer's lock, read by any thread.
 

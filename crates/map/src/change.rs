@@ -1,4 +1,4 @@
-//! Changes: append a record and make the key's entry in the index name it. The next confirmation
+//! Changes: append a record and make the key's entry in the index name it. The next persist
 //! makes it durable.
 //!
 //! A change that fails leaves the map as it was: nothing it made was published, and all of it is
@@ -93,18 +93,18 @@ impl<I: Structure> Core<I> {
         })
     }
 
-    /// Follows a change, before any confirmation covers it, so that no crash leaves the change
+    /// Follows a change, before any persist covers it, so that no crash leaves the change
     /// unapplied.
     fn apply_and_forget(&self, state: &mut State<I>, ts: Ts) {
         // Planted: the batch closes before the change is applied.
-        planted(136).then(|| self.confirm(state));
+        planted(136).then(|| self.persist(state));
         state.times.applied = ts;
         state.forget_to = state.forget_to.max(ts);
-        // What views have held so far goes on in turns, at later changes or in the background.
+        // What views have held so far goes on in steps, at later changes or in the background.
         self.forget_some(state);
         self.changed(state, 1);
         if state.dead.len() > DEAD_MAX {
-            self.confirm(state);
+            self.persist(state);
         }
     }
 
@@ -144,8 +144,8 @@ impl<I: Structure> Core<I> {
         state.head = record.offset();
         state.pending.push(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
         for change in changes {
-            // Planted: a batch is confirmed between its changes.
-            planted(154).then(|| self.confirm(state));
+            // Planted: a batch is persisted between its changes.
+            planted(154).then(|| self.persist(state));
             self.change(state, ts, change.key, change.value, |newest| {
                 change.value.is_some() || newest.is_some_and(|(value, _)| value.is_some())
             })?;
@@ -154,7 +154,7 @@ impl<I: Structure> Core<I> {
     }
 
     /// Runs `count` changes under the writer's lock. If the region is full, runs it again after a
-    /// confirmation has freed what ended, and once more after a collection.
+    /// persist has freed what ended, and once more after a collection.
     pub(crate) fn with_room<T>(&self, count: u64, mut change: impl FnMut(&mut State<I>) -> Result<T>) -> Result<T> {
         let is_full = |result: &Result<T>| matches!(result, Err(error) if error.kind() == ErrorKind::Full);
         let mut run = |state: &mut State<I>| {
@@ -213,7 +213,7 @@ impl<I: Structure> Core<I> {
     }
 
     /// Changes a key if `decide` agrees; it is given value and timestamp of the key's newest
-    /// version, confirmed or not, if there is one. Returns whether the key was changed. The change
+    /// version, persisted or not, if there is one. Returns whether the key was changed. The change
     /// counts once the caller has called [`Core::changed`].
     fn change(
         &self,

@@ -1,10 +1,10 @@
 //! The collector: frees pages that nothing reachable uses, and empties sparse pages by moving out
 //! what is live in them.
 //!
-//! Pages that hold nothing are freed by confirmations (docs/maps.md). A round takes forgotten
+//! Pages that hold nothing are freed by persists (docs/maps.md). A round takes forgotten
 //! deletions out of the index, and chooses sparse pages, the emptiest first, until freeing them
 //! leaves as little garbage as it aims at. It copies what is live in them elsewhere, one object per
-//! turn of the writer's lock; the confirmation after that frees the pages.
+//! step under the writer's lock; the persist after that frees the pages.
 
 use crate::append::New;
 use crate::error::{ErrorKind, Result};
@@ -19,8 +19,8 @@ use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
-/// Pages chosen in one turn of the writer's lock.
-pub(crate) const TURN_PAGES: usize = 128;
+/// Pages chosen in one step under the writer's lock.
+pub(crate) const STEP_PAGES: usize = 128;
 /// Less garbage than this share of the region never starts a round, unless room is short.
 const REGION_PER_SLACK: u64 = 64;
 /// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
@@ -90,12 +90,12 @@ impl<I: Structure> Core<I> {
         let before = self.state.lock_behind().pages.free_pages();
         let victims = self.choose(aim);
         let round = I::empty_pages(self, &mut collector, &victims);
-        self.confirm(&mut self.state.lock_behind());
+        self.persist(&mut self.state.lock_behind());
         while self.make_room(&mut self.state.lock_behind()) {}
         let victims: Vec<usize> = victims.into_iter().collect();
-        for turn in victims.chunks(TURN_PAGES) {
+        for step in victims.chunks(STEP_PAGES) {
             let mut state = self.state.lock_behind();
-            turn.iter().for_each(|page| state.pages.list_again(*page));
+            step.iter().for_each(|page| state.pages.list_again(*page));
         }
         let mut state = self.state.lock_behind();
         let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
@@ -108,16 +108,16 @@ impl<I: Structure> Core<I> {
         }
     }
 
-    /// Confirms, then chooses the pages to be emptied: the sparsest, some in each turn of the
+    /// Persists, then chooses the pages to be emptied: the sparsest, some in each step of the
     /// writer's lock.
     fn choose(&self, aim: Aim) -> FxHashSet<usize> {
         let mut victims = FxHashSet::default();
         let (mut surplus, mut room, full) = {
             let mut state = self.state.lock_behind();
-            self.confirm(&mut state);
+            self.persist(&mut state);
             state.pages.end_runs();
             state.is_dirty = true;
-            self.confirm(&mut state);
+            self.persist(&mut state);
             let (space, page_bytes) = (space_of(&state), state.pages.geometry.page_bytes);
             // When room is short, every page that is not full is worth emptying.
             let is_tight = is_tight(&space);
@@ -126,13 +126,13 @@ impl<I: Structure> Core<I> {
             // Copies take room before their originals give any back.
             (surplus, space.free / 2, if is_tight { page_bytes } else { page_bytes * 7 / 8 })
         };
-        let (mut is_over, mut chosen) = (false, Vec::with_capacity(TURN_PAGES));
+        let (mut is_over, mut chosen) = (false, Vec::with_capacity(STEP_PAGES));
         while !is_over && !self.leaves_rounds_out() {
             // The set grows while no writer waits.
             victims.extend(chosen.drain(..));
             let mut state = self.state.lock_behind();
             let page_bytes = state.pages.geometry.page_bytes;
-            for _ in 0..TURN_PAGES {
+            for _ in 0..STEP_PAGES {
                 let Some((page, live)) = state.pages.next_sparse() else {
                     is_over = true;
                     break;

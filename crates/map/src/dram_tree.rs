@@ -17,7 +17,7 @@ use crate::dram_node::{FEW, Inner, Meta, Node, Separator, WIDTH};
 use crate::error::Result;
 use crate::format::Ref;
 use crate::index::{Entry, evenly};
-use crate::limbo::Limbo;
+use crate::retired::Retired;
 use crate::pin::Pins;
 use crate::record::{Newest, PREFIX_GAIN, Records, common_bytes, head16};
 use crate::timestamps::Ts;
@@ -26,9 +26,9 @@ use std::ptr::null_mut;
 
 /// Nodes of a chunk.
 const CHUNK_NODES: usize = if cfg!(loom) { 2 } else { 64 };
-/// Separators freed in one turn of the writer's lock.
+/// Separators freed in one step under the writer's lock.
 const FREED_MAX: usize = 64;
-/// Inner nodes, or chunks of leaves, of a replaced tree that are freed in one turn.
+/// Inner nodes, or chunks of leaves, of a replaced tree that are freed in one step.
 const APART_MAX: usize = 64;
 /// Forgotten deletions of a leaf for which it is swept.
 const SWEPT_AT: u8 = FEW as u8;
@@ -103,7 +103,7 @@ pub struct Tree {
     /// Nodes that are not in use: leaves, and inner nodes. They are locked, unless they are new.
     free: [Vec<*const Node>; 2],
     /// Separators that have left their node.
-    left: Limbo<*mut Separator>,
+    left: Retired<*mut Separator>,
     /// Inner nodes whose separators are not freed, once the tree is being taken apart.
     apart: Option<Vec<*const Inner>>,
 }
@@ -175,7 +175,7 @@ impl Tree {
             leaves: Vec::new(),
             inners: Vec::new(),
             free: Default::default(),
-            left: Limbo::default(),
+            left: Retired::default(),
             apart: None,
         };
         let groups: Vec<&[Entry]> = evenly(entries, WIDTH).collect();

@@ -181,11 +181,11 @@ pub(crate) enum Wrong {
     Damaged(String),
 }
 
-/// One confirmed state of the map. Valid iff its CRC32C matches and its number is the one in the
+/// One persisted state of the map. Valid iff its CRC32C matches and its number is the one in the
 /// root word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RootRecord {
-    /// Number of the confirmation, from 1 on.
+    /// Number of the persist, from 1 on.
     pub(crate) number: u64,
     /// B+-tree: reference to the root node. 0: no entries.
     pub(crate) root: u64,
@@ -350,11 +350,11 @@ impl Ref {
     }
 }
 
-/// Most confirmations of a map: a page word has 48 bits for the number.
+/// Most persists of a map: a page word has 48 bits for the number.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
 
-/// The root word of confirmation `number`: the number, and a check of 16 bits, so that a damaged
-/// word does not name the record of another confirmation.
+/// The root word of persist `number`: the number, and a check of 16 bits, so that a damaged
+/// word does not name the record of another persist.
 pub(crate) fn root_word(number: u64, salt: u64) -> u64 {
     page_word(number, usize::MAX, salt)
 }
@@ -364,7 +364,7 @@ pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
     page_number(word, usize::MAX, salt).filter(|number| *number != 0)
 }
 
-/// The word of a page: the number of the confirmation that took it, or 0 if it is free, and a check
+/// The word of a page: the number of the persist that took it, or 0 if it is free, and a check
 /// of 16 bits bound to the page and its map. The check is never zero, so a word of zeros is damage.
 pub(crate) fn page_word(number: u64, page: usize, salt: u64) -> u64 {
     debug_assert!(number <= NUMBER_MAX);
@@ -381,7 +381,7 @@ pub(crate) fn page_number(word: u64, page: usize, salt: u64) -> Option<u64> {
 /// Bit that distinguishes the summary's words from those of pages.
 const SUMMARY_PLACE: usize = 1 << 40;
 
-/// The summary's word of a block: the number of the confirmation since which the block's words
+/// The summary's word of a block: the number of the persist since which the block's words
 /// count, or 0 if none of them does, and a check as of a page's word.
 pub(crate) fn summary_word(number: u64, block: usize, salt: u64) -> u64 {
     page_word(number, SUMMARY_PLACE + block, salt)
@@ -478,7 +478,7 @@ fn link_check(grains: u64, salt: u64) -> u64 {
 const NODE_ALIGNMENT: u64 = 64;
 
 /// Bytes of a node before its words: the word with its checksum.
-pub(crate) const NODE_SUM_BYTES: u64 = 8;
+pub(crate) const NODE_CHECKSUM_BYTES: u64 = 8;
 
 /// Bytes of a leaf (level 0) or inner node: the checksum's word, a header word, then heads,
 /// references and, in inner nodes, children.

@@ -1,5 +1,5 @@
 //! The free pages, in DRAM: one bit per page, and a count per block of pages, so that empty
-//! stretches are passed quickly. A search for adjacent free pages starts where the last one ended.
+//! ranges are passed quickly. A search for adjacent free pages starts where the last one ended.
 //!
 //! Memory of pages that were never used stays untouched, and so unmapped.
 

@@ -48,17 +48,17 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// after which the caller aborts.
     fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
-    /// Builds an index of entries in ascending order, in as many turns as it needs. It is not
+    /// Builds an index of entries in ascending order, in as many steps as it needs. It is not
     /// installed. Error: `Full`.
-    fn build(&self, turns: &mut Turns<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
+    fn build(&self, steps: &mut Steps<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
 
     /// The nodes in pages of an index that is not installed.
     fn made(_: &Self::Built) -> &[u64] {
         &[]
     }
 
-    /// Gives up an index that was built and is not installed, in as many turns as it needs.
-    fn give_up(&self, _: &mut Turns<'_, Self>, _: &Self::Built) {}
+    /// Gives up an index that was built and is not installed, in as many steps as it needs.
+    fn give_up(&self, _: &mut Steps<'_, Self>, _: &Self::Built) {}
 
     /// Makes all ready for the index to be installed. The pages' counts are those of its content.
     fn prepare(&self, _: &mut Editing<'_, Self>, _: &Self::Built) {}
@@ -89,7 +89,7 @@ pub trait Index: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each turn.
+    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each step.
     /// Returns whether there is more.
     fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool) -> bool;
 }
@@ -116,8 +116,8 @@ pub(crate) struct Editing<'e, I: Index> {
     pub(crate) dead: &'e mut Vec<Ref>,
 }
 
-/// Runs what it is given in one turn of the writer's lock.
-pub(crate) type Turns<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
+/// Runs what it is given in one step under the writer's lock.
+pub(crate) type Steps<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
 
 /// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.
 pub(crate) type Entry = (u128, Ref);

@@ -11,13 +11,13 @@
 //!
 //! - interface: `ordered_map`, `map`, `config`, `timestamps`, `error`
 //! - operations: `change`, `append`, `retention`, `scan`, `snapshot`, `load`, `stream`
-//! - upkeep: `confirm`, `collector`, `list_collect`, `milestones`, `tree_upkeep`, `traversal`,
+//! - upkeep: `persist`, `collector`, `list_collect`, `milestones`, `tree_upkeep`, `traversal`,
 //!   `rebuild`, `audit`, `background`, `wake`
 //! - shared state: `structure`, `state`, `views`, `holds`, `pending`, `versions`, `space`
 //! - the list's index: `list_index`, `dram_tree`, `dram_node`
 //! - the B+-tree's index: `tree_index`, `tree`, `page_nodes`, `node`
 //! - memory: `index`, `record`, `pages`, `page_use`, `page_table`, `free_map`, `bitmap`, `batch`,
-//!   `limbo`, `pin`, `atomic`, `format`
+//!   `retired`, `pin`, `atomic`, `format`
 
 mod append;
 mod atomic;
@@ -28,7 +28,7 @@ mod bitmap;
 mod change;
 mod collector;
 mod config;
-mod confirm;
+mod persist;
 mod dram_node;
 mod dram_tree;
 mod error;
@@ -36,7 +36,7 @@ mod format;
 mod free_map;
 mod holds;
 mod index;
-mod limbo;
+mod retired;
 mod list_collect;
 mod list_index;
 mod load;

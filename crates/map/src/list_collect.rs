@@ -3,9 +3,9 @@
 //!
 //! A round walks those parts of the chain that have records in the chosen pages, from the nearest
 //! milestone on ([`crate::milestones`]), or from the newest forgotten record, which stays linked.
-//! The writer only touches newer records, so it is not disturbed. The round works in stretches. For
+//! The writer only touches newer records, so it is not disturbed. The round works in ranges. For
 //! each it decides what happens to the records; copies those to be moved, links the copies and
-//! confirms them; then stores, flushes and fences the links that lead to them; then releases what
+//! persists them; then stores, flushes and fences the links that lead to them; then releases what
 //! is unlinked. The old and the new value of each link lead to a whole chain (I2, I3).
 //!
 //! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it
@@ -13,7 +13,7 @@
 //! that round has unlinked it durably. So a round is whole, and walks all of the chain, when there
 //! are many dead deletions for it, or room is short.
 
-use crate::collector::{TURN_PAGES, is_tight, space_of};
+use crate::collector::{STEP_PAGES, is_tight, space_of};
 use crate::error::{ErrorKind, Result};
 use crate::format::{Ref, link};
 use crate::index::Index;
@@ -25,14 +25,14 @@ use crate::timestamps::Ts;
 use perdura_pmem::{planted, trace};
 use rustc_hash::FxHashSet;
 
-/// Records in a stretch.
-const STRETCH: usize = 64;
+/// Records in a range.
+const RANGE: usize = 64;
 /// Versions for each dead deletion beyond which a round need not be whole: so few deletions keep
 /// few pages in use.
 const VERSIONS_PER_DELETION: u64 = 256;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     Keep,
     Move,
     Drop,
@@ -88,9 +88,9 @@ impl Core<ListIndex> {
     fn ranges(&self, victims: &FxHashSet<usize>) -> Vec<(Ts, Ts)> {
         let victims: Vec<usize> = victims.iter().copied().collect();
         let mut ranges = Vec::with_capacity(victims.len());
-        for turn in victims.chunks(TURN_PAGES) {
+        for step in victims.chunks(STEP_PAGES) {
             let state = self.state.lock_behind();
-            ranges.extend(turn.iter().map(|page| state.pages.span(*page)));
+            ranges.extend(step.iter().map(|page| state.pages.span(*page)));
         }
         merge(ranges)
     }
@@ -109,19 +109,19 @@ impl Core<ListIndex> {
             if self.gives_way(&self.state.lock_behind()) {
                 return Ok(false);
             }
-            (before, at) = self.collect_stretch(before, collector, victims)?;
+            (before, at) = self.collect_range(before, collector, victims)?;
         }
         Ok(true)
     }
 
-    /// Works on the stretch after the record at `before`, which stays. Returns the last record that
-    /// stays, or 0 at the end of the chain, and the lowest timestamp of the stretch.
-    fn collect_stretch(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<(u64, Ts)> {
-        let (stretch, after) = self.decide(before, collector, victims)?;
-        let (Some((first, ..)), Some((oldest, ..))) = (stretch.first(), stretch.last()) else { return Ok((0, 0)) };
+    /// Works on the range after the record at `before`, which stays. Returns the last record that
+    /// stays, or 0 at the end of the chain, and the lowest timestamp of the range.
+    fn collect_range(&self, before: u64, collector: &mut Collector, victims: &FxHashSet<usize>) -> Result<(u64, Ts)> {
+        let (range, after) = self.decide(before, collector, victims)?;
+        let (Some((first, ..)), Some((oldest, ..))) = (range.first(), range.last()) else { return Ok((0, 0)) };
         #[cfg(test)]
         {
-            collector.walked += stretch.len();
+            collector.walked += range.len();
         }
         let (newest_ts, oldest_ts) = (self.records.trusted_ts(*first), self.records.trusted_ts(*oldest));
         let mut relinks: Vec<(u64, u64)> = Vec::new();
@@ -129,11 +129,11 @@ impl Core<ListIndex> {
         let mut next = after;
         let (mut last, mut last_ts) = (0, 0);
         let (mut moved, mut failure) = (0, None);
-        for (record, fate) in stretch.iter().rev() {
-            let copy = match fate {
+        for (record, outcome) in range.iter().rev() {
+            let copy = match outcome {
                 // A record that cannot be copied stays. The copies already made are linked all the
                 // same.
-                Fate::Move if failure.is_none() => {
+                Outcome::Move if failure.is_none() => {
                     self.copy_record(&mut self.state.lock_behind(), *record, next).unwrap_or_else(|error| {
                         failure = Some(error);
                         None
@@ -141,8 +141,8 @@ impl Core<ListIndex> {
                 }
                 _ => None,
             };
-            let place = match (fate, copy) {
-                (Fate::Drop, _) => {
+            let place = match (outcome, copy) {
+                (Outcome::Drop, _) => {
                     released.push(*record);
                     continue;
                 }
@@ -162,14 +162,14 @@ impl Core<ListIndex> {
             next = place;
         }
         relinks.push((before, next));
-        // Planted: links name copies that are not confirmed.
+        // Planted: links name copies that are not persisted.
         if moved > 0 && !planted(122) {
-            self.confirm(&mut self.state.lock_behind());
+            self.persist(&mut self.state.lock_behind());
         }
         // Planted: unlinked records are released before the links are durable.
         planted(123).then(|| self.unlinked(std::mem::take(&mut released), collector));
         self.relink(&relinks);
-        let is_here = |offset: u64| stretch.iter().any(|(record, _)| record.offset() == offset);
+        let is_here = |offset: u64| range.iter().any(|(record, _)| record.offset() == offset);
         collector.milestones.take_up(oldest_ts.min(newest_ts)..=newest_ts, is_here);
         if last != 0 {
             collector.milestones.set(last_ts, last);
@@ -184,33 +184,33 @@ impl Core<ListIndex> {
         }
     }
 
-    /// The records of the stretch after `before` with their fates, and the record that follows it.
+    /// The records of the range after `before` with their outcomes, and the record that follows it.
     fn decide(
         &self,
         before: u64,
         collector: &Collector,
         victims: &FxHashSet<usize>,
-    ) -> Result<(Vec<(Ref, Fate)>, u64)> {
-        let mut stretch = Vec::with_capacity(STRETCH);
+    ) -> Result<(Vec<(Ref, Outcome)>, u64)> {
+        let mut range = Vec::with_capacity(RANGE);
         let mut offset = self.records.next(before)?;
-        while offset != 0 && stretch.len() < STRETCH {
+        while offset != 0 && range.len() < RANGE {
             let (record, found) = self.records.at(offset)?;
             let is_live = self.records.live.is_set(offset);
             let in_victim = || {
                 let last = self.records.geometry.page_of(offset + record.len() - 1);
                 (self.records.geometry.page_of(offset)..=last).any(|page| victims.contains(&page))
             };
-            let fate = match is_live {
-                true if in_victim() => Fate::Move,
-                true => Fate::Keep,
+            let outcome = match is_live {
+                true if in_victim() => Outcome::Move,
+                true => Outcome::Keep,
                 // Planted: a deletion is unlinked with what it hides.
-                false if found.header.deletion && !collector.aged.contains(&offset) && !planted(124) => Fate::Keep,
-                false => Fate::Drop,
+                false if found.header.deletion && !collector.aged.contains(&offset) && !planted(124) => Outcome::Keep,
+                false => Outcome::Drop,
             };
-            stretch.push((record, fate));
+            range.push((record, outcome));
             offset = self.records.next(offset)?;
         }
-        Ok((stretch, offset))
+        Ok((range, offset))
     }
 
     /// Stores, flushes and fences the links that change.

@@ -10,7 +10,7 @@ use crate::dram_node::WIDTH;
 use crate::dram_tree::{Place, Root, Tree};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
-use crate::index::{Editing, Entry, Index, Opened, Turns, Walk};
+use crate::index::{Editing, Entry, Index, Opened, Steps, Walk};
 use crate::pages::Pages;
 use crate::pin::Pins;
 use crate::rebuild::{Rebuilt, rebuild};
@@ -98,7 +98,7 @@ impl Index for ListIndex {
         Ok(())
     }
 
-    fn build(&self, _: &mut Turns<'_, ListIndex>, entries: &[Entry]) -> Result<Tree> {
+    fn build(&self, _: &mut Steps<'_, ListIndex>, entries: &[Entry]) -> Result<Tree> {
         Ok(Tree::build(&self.records, entries))
     }
 

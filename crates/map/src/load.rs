@@ -1,16 +1,16 @@
-//! Loads a snapshot: builds the new content beside the old, then one confirmation replaces the old
+//! Loads a snapshot: builds the new content beside the old, then one persist replaces the old
 //! by the new.
 //!
 //! Records are appended unlinked as they arrive. At the end they are sorted, superseded and
 //! forgotten ones are dropped, the rest are linked and counted, and the index is built. The newest
 //! are linked last, so that those not yet forgotten begin at the head. All that takes the writer's
-//! lock for short turns, and may be done by another thread ([`Loader::prepare`]); only the change
-//! of contents is one turn, linear in the pages used. Nothing else changes the map meanwhile but
+//! lock for short steps, and may be done by another thread ([`Loader::prepare`]); only the change
+//! of contents is one step, linear in the pages used. Nothing else changes the map meanwhile but
 //! its meta blob.
 //!
-//! The records of a load that is broken off are given up some in each confirmation.
+//! The records of a load that is broken off are given up some in each persist.
 //!
-//! A load that resets first needs room for one content only. It confirms an empty map with a mark;
+//! A load that resets first needs room for one content only. It persists an empty map with a mark;
 //! until the load is finished, also after a crash or after it was broken off, the map can do
 //! nothing but load.
 
@@ -32,10 +32,10 @@ use perdura_pmem::{planted, trace};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of new records that one turn of the writer's lock flushes.
+/// Bytes of new records that one step under the writer's lock flushes.
 const FLUSHED_BYTES: u64 = 256 << 10;
-/// Records of a load broken off that one turn gives up.
-const TURN_RECORDS: usize = 1024;
+/// Records of a load broken off that one step gives up.
+const STEP_RECORDS: usize = 1024;
 
 /// A content that is built.
 struct Content<I: Index> {
@@ -55,7 +55,7 @@ struct Prepared<I: Index> {
     content: Option<Content<I>>,
 }
 
-/// A content that can be put in force, once, by one turn of the writer's lock. Dropped, it is given
+/// A content that can be put in force, once, by one step under the writer's lock. Dropped, it is given
 /// up.
 trait Force: Send {
     fn put_in_force(&mut self) -> Result<()>;
@@ -118,8 +118,8 @@ impl<I: Index> Core<I> {
         // These offsets lose their meaning once other records lie there.
         state.dead_deletions.extend(collector.aged.drain());
         collector.milestones.clear();
-        // Whoever reads the old content when the new is in force finds every node summed.
-        self.confirm(&mut state);
+        // A reader of the old content when the new is in force finds every node with its checksum.
+        self.persist(&mut state);
         if resets {
             self.reset(&mut state)?;
         }
@@ -240,7 +240,7 @@ impl<I: Index> Target for Core<I> {
             added = self.append(&mut state.pages, Filling::Records, item, Urgency::Ordinary);
         }
         if state.pages.batch.bytes() >= FLUSHED_BYTES {
-            self.confirm_part(&mut state);
+            self.persist_part(&mut state);
         }
         Ok(Candidate::new(added?, item.key, item.ts, item.tag, order))
     }
@@ -252,7 +252,7 @@ impl<I: Index> Target for Core<I> {
         // Nobody reads the new records yet, and changes are refused: most of the work needs no
         // lock.
         let found = versions(&self.records, candidates, header.forgotten, false);
-        self.confirm_part(&mut self.state.lock());
+        self.persist_part(&mut self.state.lock());
         let mut batch = Batch::default();
         link_older(&self.records, &mut batch, &found);
         // Of several tags of a timestamp the newest counts, which came first and was sorted so.
@@ -263,14 +263,14 @@ impl<I: Index> Target for Core<I> {
             .collect();
         tags.dedup_by_key(|(ts, _)| *ts);
         let (head, pending) = self.link_up(&mut batch, &found, &tags, header.forgotten)?;
-        // The fence of this thread's next confirmation covers these as well.
+        // The fence of this thread's next persist covers these as well.
         batch.flush(&self.records.region);
-        let built = self.index.build(&mut |run| self.turn(run), &found.entries)?;
+        let built = self.index.build(&mut |run| self.step(run), &found.entries)?;
         let mut counts = Counts::new(&self.records.geometry);
         found.kept.iter().for_each(|(record, _)| counts.add(*record));
         tags.iter().for_each(|(_, record)| counts.add(*record));
         I::made(&built).iter().for_each(|link| counts.add(Ref(*link)));
-        self.confirm_part(&mut self.state.lock());
+        self.persist_part(&mut self.state.lock());
         let content = Content { header, versions: found.kept.len() as u64, counts, built, head, pending };
         Ok(Box::new(Prepared { core: self.clone(), content: Some(content) }))
     }
@@ -278,7 +278,7 @@ impl<I: Index> Target for Core<I> {
     fn end(&self, abandoned: Abandoned) {
         let mut state = self.state.lock();
         state.abandoned.push(abandoned);
-        // Nothing else would confirm for as long as nothing is changed.
+        // Nothing else would persist for as long as nothing is changed.
         while !self.config.background && self.give_up_some(&mut state) {
             drop(state);
             state = self.state.lock();
@@ -313,7 +313,7 @@ impl<I: Index> Drop for Prepared<I> {
         // Another may have opened the map since.
         let is_open = self.core.check_open().is_ok();
         if let Some(content) = self.content.take().filter(|_| is_open) {
-            self.core.index.give_up(&mut |run| self.core.turn(run), &content.built);
+            self.core.index.give_up(&mut |run| self.core.step(run), &content.built);
         }
     }
 }
@@ -333,9 +333,9 @@ impl<I: Index> Core<I> {
         let times = Timestamps::default();
         let header =
             Header { last: times.last, applied: times.applied, forgotten: times.forgotten, tag_ts: 0, tag: Vec::new() };
-        let turns =
+        let steps =
             &mut |run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>| run(&mut state.editing(Urgency::Ordinary));
-        let built = self.index.build(turns, &[])?;
+        let built = self.index.build(steps, &[])?;
         let counts = Counts::new(&self.records.geometry);
         let content = Content { header, versions: 0, counts, built, head: 0, pending: Pending::default() };
         // Planted: a map that was emptied for a load passes for an empty one.
@@ -344,12 +344,12 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// Runs something in a turn of the writer's lock in which what nothing reaches yet is made, and
-    /// confirms.
-    fn turn(&self, run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> {
+    /// Runs something in a step under the writer's lock in which what nothing reaches yet is made, and
+    /// persists.
+    fn step(&self, run: &mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> {
         let mut state = self.state.lock();
         run(&mut state.editing(Urgency::Ordinary))?;
-        self.confirm_part(&mut state);
+        self.persist_part(&mut state);
         Ok(())
     }
 
@@ -358,25 +358,25 @@ impl<I: Index> Core<I> {
         let State { abandoned, pages, is_dirty, .. } = state;
         let Some(records) = abandoned.last_mut() else { return false };
         let mut count = 0;
-        records.take(TURN_RECORDS).for_each(|record| {
+        records.take(STEP_RECORDS).for_each(|record| {
             count += 1;
             pages.end(record);
         });
         *is_dirty |= count > 0;
-        if count < TURN_RECORDS {
+        if count < STEP_RECORDS {
             abandoned.pop();
         }
         !abandoned.is_empty()
     }
 
-    /// Confirms what nothing reaches yet, so that nobody waits for the last confirmation to flush
+    /// Persists what nothing reaches yet, so that nobody waits for the last persist to flush
     /// it.
-    fn confirm_part(&self, state: &mut State<I>) {
+    fn persist_part(&self, state: &mut State<I>) {
         state.is_dirty = true;
-        self.confirm(state);
+        self.persist(state);
     }
 
-    /// Replaces the content and confirms, in one turn: linear in the pages used. With `is_partial`
+    /// Replaces the content and persists, in one step: linear in the pages used. With `is_partial`
     /// the map can only be loaded from then on.
     fn put_in_force(&self, state: &mut State<I>, content: Content<I>, is_partial: bool) {
         let Content { header, versions, counts, built, head, pending } = content;
@@ -393,7 +393,7 @@ impl<I: Index> Core<I> {
         });
         self.is_partial.store(is_partial, Ordering::Release);
         let Header { last, applied, forgotten, tag_ts, tag } = header;
-        state.times = Timestamps { last, applied, forgotten, confirmed: 0 };
+        state.times = Timestamps { last, applied, forgotten, persisted: 0 };
         state.forget_to = forgotten;
         state.forgotten_tag = Tagged { ts: tag_ts, tag };
         state.versions = versions;
@@ -405,7 +405,7 @@ impl<I: Index> Core<I> {
         state.to_sweep.clear();
         state.dead_deletions.clear();
         self.keep_for_rollback(state, 0);
-        self.confirm(state);
+        self.persist(state);
     }
 
     /// Links the new records in the order of their timestamps, as [`crate::rebuild`] expects; of

@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 /// Suffix of a file that is not yet a map.
 const UNFINISHED: &str = ".new";
 
-/// A map in a file of a medium. Dropping it confirms every change.
+/// A map in a file of a medium. Dropping it persists every change.
 pub struct Map<I: Structure> {
     pub(crate) core: Arc<Core<I>>,
     background: Option<Background>,
@@ -232,7 +232,7 @@ fn start<I: Structure>(
         pages,
         writer,
         head: root.head,
-        times: Timestamps { last: root.last, applied: root.applied, forgotten: root.forgotten, confirmed: root.last },
+        times: Timestamps { last: root.last, applied: root.applied, forgotten: root.forgotten, persisted: root.last },
         pending,
         forget_to: root.forgotten,
         forgotten_tag,
@@ -265,7 +265,7 @@ impl<I: Structure> Drop for Map<I> {
         self.core.is_closing.store(true, Ordering::Relaxed);
         drop(finishing);
         self.background = None;
-        self.core.confirm(&mut self.core.state.lock());
+        self.core.persist(&mut self.core.state.lock());
     }
 }
 
@@ -326,8 +326,8 @@ impl<I: Structure> OrderedMap for Map<I> {
         self.core.state.lock().meta.clone()
     }
 
-    fn confirm(&self) -> Result<()> {
-        self.core.confirm(&mut self.core.state.lock());
+    fn persist(&self) -> Result<()> {
+        self.core.persist(&mut self.core.state.lock());
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! not come from the head.
 //!
 //! Timestamps never rise along the chain. So the records of some timestamps are found from the
-//! nearest newer milestone. A walk sets one in each stretch that it leaves behind, and takes up
+//! nearest newer milestone. A walk sets one in each range that it leaves behind, and takes up
 //! those it found there: none outlives its record. Changes settled since the last round lie before
 //! the first milestone.
 

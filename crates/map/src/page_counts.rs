@@ -1,6 +1,6 @@
 //! Counts of a content that is not in force yet: its live bytes in each page, and where its objects
 //! begin. They are made beside those of the content in force, without the writer's lock, and take
-//! their place in one turn.
+//! their place in one step.
 
 use crate::bitmap::Bitmap;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
@@ -57,15 +57,15 @@ mod tests {
         let geometry = Geometry::new(bytes, 4096);
         let (counts, live) = (Counts::new(&geometry), Bitmap::new(&geometry, GRAIN_BYTES));
         let pages: Vec<usize> = (0..10).map(|number| number * (geometry.pages as usize / 10)).collect();
-        let turns = (0..5).map(|_| {
+        let steps = (0..5).map(|_| {
             let begun = Instant::now();
             pages.iter().for_each(|page| counts.take_over(*page, &live));
             begun.elapsed()
         });
-        turns.min().expect("some turns")
+        steps.min().expect("some steps")
     }
 
-    /// Hazard: the one turn that puts a loaded content in force goes over the bits of the whole
+    /// Hazard: the one step that puts a loaded content in force goes over the bits of the whole
     /// region, which are then in DRAM, and everybody waits: 64 MiB for 8 GiB of region, whatever is
     /// in it.
     #[test]

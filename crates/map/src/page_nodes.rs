@@ -4,14 +4,14 @@
 //! A link is a reference. A node is valid iff it lies within the pages, has the length of its
 //! level, has one to `branching` entries, and its CRC32C, bound to its place, matches. The checksum
 //! is skipped if the live bit is set, which says that the node was written or checked since the map
-//! was opened. The place of a node is reused only when neither the newest confirmation nor a
+//! was opened. The place of a node is reused only when neither the newest persist nor a
 //! snapshot nor a reader can reach the node. Keeps (I8).
 
 use crate::bitmap::Bitmap;
 use crate::config::Layout;
 use crate::error::Result;
-use crate::format::{NODE_SUM_BYTES, Ref, bytes_of, checksum, node_bytes};
-use crate::limbo::Limbo;
+use crate::format::{NODE_CHECKSUM_BYTES, Ref, bytes_of, checksum, node_bytes};
+use crate::retired::Retired;
 use crate::node::{Build, Node, Tweak};
 use crate::pages::{Filling, Pages, Urgency};
 use crate::pin::Pins;
@@ -20,7 +20,7 @@ use perdura_pmem::{LINE_BYTES, planted, trace};
 
 /// Retired nodes that close an epoch.
 const RETIRED_MAX: usize = 32;
-/// Retired nodes given back in one turn of the writer's lock. A change retires a few.
+/// Retired nodes given back in one step under the writer's lock. A change retires a few.
 const GIVEN_BACK_MAX: usize = 256;
 /// Free places kept for reuse, of each length. The collector empties the pages of further ones.
 const FREE_MAX: usize = 4096;
@@ -51,7 +51,7 @@ impl PageReader {
         }
         // SAFETY: the range lies within the region, and a node is not stored to while a reader can
         // reach it.
-        let bytes = unsafe { self.records.region.slice(offset + NODE_SUM_BYTES, len - NODE_SUM_BYTES) };
+        let bytes = unsafe { self.records.region.slice(offset + NODE_CHECKSUM_BYTES, len - NODE_CHECKSUM_BYTES) };
         // SAFETY: the offset is a multiple of 8 and the region's base of 64.
         let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
         let (count, found) = (words[0] & 0xff, (words[0] >> 8) as u8);
@@ -98,7 +98,7 @@ impl PageReader {
 
     #[inline]
     fn level_at(&self, offset: u64) -> u8 {
-        (self.records.region.load(offset + NODE_SUM_BYTES) >> 8) as u8
+        (self.records.region.load(offset + NODE_CHECKSUM_BYTES) >> 8) as u8
     }
 
     /// Calls `each` with every node at and below `root`, parents first, and its link.
@@ -117,19 +117,19 @@ impl PageReader {
 
 /// Allocates nodes in pages.
 pub(crate) struct PageNodes {
-    /// Set where a node lies that no confirmation covers and the next one will.
+    /// Set where a node lies that no persist covers and the next one will.
     fresh: Bitmap,
     /// Set where a node lies that no published root reaches. It may change in place.
     unseen: Bitmap,
-    /// Nodes made since the last confirmation; some of them have gone.
+    /// Nodes made since the last persist; some of them have gone.
     made: Vec<Ref>,
     /// Free places, those as long as a leaf and longer ones. With few entries per node, inner nodes
     /// are as long as leaves.
     free: [Vec<Ref>; 2],
-    /// Replaced before a confirmation covered them. A few dozen close an epoch.
-    retired: Limbo<Ref>,
-    /// Covered by a confirmation, and replaced. Each confirmation closes an epoch of them.
-    replaced: Limbo<Ref>,
+    /// Replaced before a persist covered them. A few dozen close an epoch.
+    retired: Retired<Ref>,
+    /// Covered by a persist, and replaced. Each persist closes an epoch of them.
+    replaced: Retired<Ref>,
     words: Vec<u64>,
     leaf_bytes: u64,
     salt: u64,
@@ -204,14 +204,14 @@ impl<'s> PageWriter<'s> {
 
     /// Stores the words of a node, which `write` writes.
     fn store(&mut self, place: Ref, write: impl FnOnce(&mut [u64])) {
-        let words = &mut self.nodes.words[..(place.len() - NODE_SUM_BYTES) as usize / 8];
+        let words = &mut self.nodes.words[..(place.len() - NODE_CHECKSUM_BYTES) as usize / 8];
         write(words);
-        // Whatever is replaced before the confirmation is never flushed.
+        // Whatever is replaced before the persist is never flushed.
         let _span = trace::span(trace::TRANSIENT);
-        self.pages.region.write(place.offset() + NODE_SUM_BYTES, bytes_of(words));
+        self.pages.region.write(place.offset() + NODE_CHECKSUM_BYTES, bytes_of(words));
     }
 
-    /// Makes a node, whose words `write` writes. The next confirmation sums and flushes it, if it
+    /// Makes a node, whose words `write` writes. The next persist adds its checksum and flushes it, if it
     /// is there by then. Returns its link. Error: `Full`.
     fn make(&mut self, level: u8, write: impl FnOnce(&mut [u64])) -> Result<u64> {
         let place = self.place(level)?;
@@ -281,8 +281,8 @@ impl PageNodes {
             unseen: Bitmap::new(&pages.geometry, LINE_BYTES),
             made: Vec::new(),
             free: [Vec::new(), Vec::new()],
-            retired: Limbo::default(),
-            replaced: Limbo::default(),
+            retired: Retired::default(),
+            replaced: Retired::default(),
             words: vec![0; node_bytes(1, layout.branching) as usize / 8],
             leaf_bytes: node_bytes(0, layout.branching),
             salt: records.salt,
@@ -307,12 +307,12 @@ impl PageNodes {
         self.unseen.clear(Ref(link).offset());
     }
 
-    /// Retires a node that a published root has replaced. If a confirmation covers the node, its
-    /// place also waits for the next confirmation, and for every snapshot to be dropped.
+    /// Retires a node that a published root has replaced. If a persist covers the node, its
+    /// place also waits for the next persist, and for every snapshot to be dropped.
     pub(crate) fn retire(&mut self, link: u64) {
         let node = Ref(link);
         self.count = self.count.saturating_sub(1);
-        // Planted: a node that a confirmation covers is reused before a confirmation no longer
+        // Planted: a node that a persist covers is reused before a persist no longer
         // reaches it.
         if self.fresh.clear(node.offset()) || planted(117) {
             self.retired.add(node);
@@ -321,7 +321,7 @@ impl PageNodes {
         }
     }
 
-    /// Reuses the places of retired nodes that no reader can see, some in each turn. Returns
+    /// Reuses the places of retired nodes that no reader can see, some in each step. Returns
     /// whether there are more.
     #[inline]
     pub(crate) fn recycle(&mut self, pages: &mut Pages, pins: &Pins, held: bool) -> bool {
@@ -345,11 +345,11 @@ impl PageNodes {
         self.retired.has_before(oldest) || !held && self.replaced.has_before(oldest)
     }
 
-    /// Called before each confirmation: sums the nodes that it will cover, and adds them to the
+    /// Called before each persist: adds the checksums of nodes that it will cover, and the nodes to the
     /// batch.
-    pub(crate) fn sum(&mut self, pages: &mut Pages) {
+    pub(crate) fn add_checksums(&mut self, pages: &mut Pages) {
         let mut last = Ref(0);
-        // A place that was used several times is in the list as often; the node there now is summed
+        // A place that was used several times is in the list as often; the node there now gets its checksum
         // with the first.
         self.made.sort_unstable();
         for node in &self.made {
@@ -359,19 +359,19 @@ impl PageNodes {
             if !is_there {
                 continue;
             }
-            // SAFETY: a node that no confirmation covers is changed only by the writer, who is
+            // SAFETY: a node that no persist covers is changed only by the writer, who is
             // here.
-            let bytes = unsafe { pages.region.slice(offset + NODE_SUM_BYTES, node.len() - NODE_SUM_BYTES) };
+            let bytes = unsafe { pages.region.slice(offset + NODE_CHECKSUM_BYTES, node.len() - NODE_CHECKSUM_BYTES) };
             // SAFETY: as in PageReader::words().
             let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
-            let sum = checksum(self.salt, offset, words);
-            pages.region.store(offset, u64::from(sum));
+            let found = checksum(self.salt, offset, words);
+            pages.region.store(offset, u64::from(found));
             pages.batch.add(offset, node.len());
         }
     }
 
-    /// Called after each confirmation.
-    pub(crate) fn confirmed(&mut self, pins: &Pins) {
+    /// Called after each persist.
+    pub(crate) fn persisted(&mut self, pins: &Pins) {
         for node in self.made.drain(..) {
             self.fresh.clear(node.offset());
         }

@@ -2,7 +2,7 @@
 //! reads only the parts that are in use.
 //!
 //! A page is used iff the number in its word is not zero and not above that of the newest
-//! confirmation (docs/maps.md), and the same holds of the summary's word for the page's block.
+//! persist (docs/maps.md), and the same holds of the summary's word for the page's block.
 //! Words of a block that the summary does not name have no meaning; they are written when the first
 //! page of the block is taken. Opening takes blocks without used pages out of the summary.
 //!
@@ -17,26 +17,26 @@ use std::ops::Range;
 
 pub(crate) struct PageTable {
     pub(crate) free: FreeMap,
-    /// Number of the next confirmation.
+    /// Number of the next persist.
     pub(crate) number: u64,
     geometry: Geometry,
     salt: u64,
 }
 
 impl PageTable {
-    /// Reads the table of a map whose newest confirmation is `confirmed`. A page or block whose
-    /// word has a higher number was taken but never confirmed: it is free, and its word is set so.
-    /// That store is in the batch of the next confirmation, which fences it before its own number
+    /// Reads the table of a map whose newest persist is `persisted`. A page or block whose
+    /// word has a higher number was taken but never persisted: it is free, and its word is set so.
+    /// That store is in the batch of the next persist, which fences it before its own number
     /// could make the word count. Error: `Damaged`.
     pub(crate) fn open(
         region: &Region,
         geometry: Geometry,
-        confirmed: u64,
+        persisted: u64,
         salt: u64,
         batch: &mut Batch,
     ) -> Result<PageTable> {
         let mut table =
-            PageTable { free: FreeMap::new(geometry.pages as usize), number: confirmed + 1, geometry, salt };
+            PageTable { free: FreeMap::new(geometry.pages as usize), number: persisted + 1, geometry, salt };
         for (block, word) in region.words(Geometry::summary_at(0), geometry.blocks()).enumerate() {
             let at = Geometry::summary_at(block);
             match summary_number(word, block, salt) {
@@ -46,8 +46,8 @@ impl PageTable {
                 }
                 Some(0) => {}
                 Some(number) => {
-                    if number <= confirmed {
-                        table.read_block(region, block, confirmed, batch)?;
+                    if number <= persisted {
+                        table.read_block(region, block, persisted, batch)?;
                     }
                     if table.free.used_in(block) == 0 {
                         region.store(at, summary_word(0, block, salt));
@@ -59,7 +59,7 @@ impl PageTable {
         Ok(table)
     }
 
-    fn read_block(&mut self, region: &Region, block: usize, confirmed: u64, batch: &mut Batch) -> Result<()> {
+    fn read_block(&mut self, region: &Region, block: usize, persisted: u64, batch: &mut Batch) -> Result<()> {
         for page in self.geometry.pages_of(block) {
             let at = self.geometry.word_at(page);
             let word = region.load(at);
@@ -71,8 +71,8 @@ impl PageTable {
                 let what = format!("the word of page {page} fails its check");
                 return Err(Error::damaged(region.name(), at, what));
             };
-            // Planted: the pages of the newest confirmation are free.
-            if number <= confirmed - u64::from(planted(108)) {
+            // Planted: the pages of the newest persist are free.
+            if number <= persisted - u64::from(planted(108)) {
                 self.free.remove(page);
             } else {
                 region.store(at, free);
@@ -93,7 +93,7 @@ impl PageTable {
             }
         }
         for page in pages.clone() {
-            // Planted: a page has the number of the confirmation after the one that covers it.
+            // Planted: a page has the number of the persist after the one that covers it.
             let number = (self.number + u64::from(planted(107))).min(NUMBER_MAX);
             region.store(self.geometry.word_at(page), page_word(number, page, self.salt));
         }
@@ -110,7 +110,7 @@ impl PageTable {
         let words: Vec<u64> = pages.map(|page| page_word(0, page, self.salt)).collect();
         region.write(first, bytes_of(&words));
         batch.add(first, 8 * words.len() as u64);
-        // Planted: a block is named by the confirmation after the one that covers it.
+        // Planted: a block is named by the persist after the one that covers it.
         let number = (self.number + u64::from(planted(150))).min(NUMBER_MAX);
         region.store(at, summary_word(number, block, self.salt));
         batch.add(at, 8);

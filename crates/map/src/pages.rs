@@ -3,7 +3,7 @@
 //!
 //! DRAM holds for each page the bytes of live objects, and the bytes held: those of live objects
 //! and of dead records that a list's chain still runs through. A page that holds nothing and is not
-//! being filled is set aside at the end of a confirmation, and freed when no pin and no snapshot is
+//! being filled is set aside at the end of a persist, and freed when no pin and no snapshot is
 //! older.
 //!
 //! Thread-safety: owned by the writer's lock. The live bits are shared. Keeps (I8).
@@ -13,7 +13,7 @@ use crate::bitmap::Bitmap;
 use crate::error::Result;
 use crate::format::{GRAIN_BYTES, Geometry, Ref};
 use crate::free_map::RunSearch;
-use crate::limbo::Limbo;
+use crate::retired::Retired;
 use crate::page_counts::Counts;
 use crate::page_table::PageTable;
 use crate::page_use::{PageUse, PageUses};
@@ -24,15 +24,15 @@ use std::sync::Arc;
 /// Pages in a run, if so many adjacent ones are free.
 const RUN_PAGES: usize = 16;
 
-/// Pages of a backlog that one turn of the writer's lock frees, besides as many as the last
-/// confirmation has set aside, up to a bound: a load may set aside nearly all.
+/// Pages of a backlog that one step under the writer's lock frees, besides as many as the last
+/// persist has set aside, up to a bound: a load may set aside nearly all.
 const FREED_MAX: usize = 256;
 const FREED_AT_ONCE_MAX: usize = 16 << 10;
 
-/// Pages, and objects that have ended in them, that become known in one turn of the writer's lock.
+/// Pages, and objects that have ended in them, that become known in one step under the writer's lock.
 const KNOWN_MAX: usize = 1024;
 
-/// Pages that the audit sums in one turn of the writer's lock.
+/// Pages that the audit sums in one step under the writer's lock.
 const SUMMED_MAX: usize = 4096;
 
 /// Nodes that room is reserved for.
@@ -86,8 +86,8 @@ pub(crate) struct Pages {
     spans: Box<[Span]>,
     runs: [Run; 3],
     emptied: Vec<u32>,
-    /// Set aside, in the epochs that the confirmations closed.
-    leaving: Limbo<u32>,
+    /// Set aside, in the epochs that the persists closed.
+    leaving: Retired<u32>,
     /// Objects in unknown pages that have ended.
     ended: Vec<Ref>,
     live_bytes: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Reads the page table of a map whose newest confirmation is `confirmed`.
+    /// Reads the page table of a map whose newest persist is `persisted`.
     ///
     /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do
     /// not lie in pages.
@@ -106,7 +106,7 @@ impl Pages {
     pub(crate) fn open(
         region: Region,
         geometry: Geometry,
-        confirmed: u64,
+        persisted: u64,
         salt: u64,
         node_bytes: u64,
     ) -> Result<Pages> {
@@ -114,7 +114,7 @@ impl Pages {
         let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
         let mut uses = PageUses::unused(pages, geometry.page_bytes);
         let mut batch = Batch::default();
-        let table = PageTable::open(&region, geometry, confirmed, salt, &mut batch)?;
+        let table = PageTable::open(&region, geometry, persisted, salt, &mut batch)?;
         table.free.used().for_each(|page| uses[page].unknown = true);
         Ok(Pages {
             live: Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)),
@@ -126,7 +126,7 @@ impl Pages {
             spans: vec![Span::default(); if node_bytes == 0 { pages } else { 0 }].into_boxed_slice(),
             runs: [Run::default(); 3],
             emptied: Vec::new(),
-            leaving: Limbo::default(),
+            leaving: Retired::default(),
             ended: Vec::new(),
             live_bytes: 0,
             reserve: (pages / 16).clamp(16, 1024).max(reserved).min(pages / 4),
@@ -134,14 +134,14 @@ impl Pages {
         })
     }
 
-    /// Number of the next confirmation.
+    /// Number of the next persist.
     pub(crate) fn number(&self) -> u64 {
         self.table.number
     }
 
-    /// Says that the newest confirmation has this number.
-    pub(crate) fn confirmed(&mut self, number: u64) {
-        // Planted: the next confirmation has the same number.
+    /// Says that the newest persist has this number.
+    pub(crate) fn persisted(&mut self, number: u64) {
+        // Planted: the next persist has the same number.
         self.table.number = number + u64::from(!planted(102));
     }
 
@@ -223,7 +223,7 @@ impl Pages {
     /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again
     /// when it becomes sparser.
     pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
-        // What holds nothing leaves by the next confirmation. A batch has made few such pages.
+        // What holds nothing leaves by the next persist. A batch has made few such pages.
         while let Some(page) = self.uses.take_sparsest() {
             if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
                 return Some((page, self.live_in(page)));
@@ -389,7 +389,7 @@ impl Pages {
         while self.know_some(&mut at) {}
     }
 
-    /// One turn of [`Pages::all_known`], from page `at` on. Returns whether there is more. Until
+    /// One step of [`Pages::all_known`], from page `at` on. Returns whether there is more. Until
     /// then no page may be freed.
     pub(crate) fn know_some(&mut self, at: &mut usize) -> bool {
         let mut pages = 0;
@@ -435,7 +435,7 @@ impl Pages {
         self.live_bytes = counts.bytes();
     }
 
-    /// After a confirmation: sets aside the empty pages, and closes their epoch.
+    /// After a persist: sets aside the empty pages, and closes their epoch.
     pub(crate) fn set_aside(&mut self, pins: &Pins) {
         for page in self.emptied.drain(..) {
             let page_use = &mut self.uses[page as usize];
@@ -458,7 +458,7 @@ impl Pages {
     }
 
     /// Frees pages set aside in epochs before `oldest`: at most [`FREED_MAX`] more than the last
-    /// confirmation set aside, or than [`FREED_AT_ONCE_MAX`], so that a backlog shrinks and nobody
+    /// persist set aside, or than [`FREED_AT_ONCE_MAX`], so that a backlog shrinks and nobody
     /// waits long for it. Returns how many, and whether there are more.
     pub(crate) fn free_leaving(&mut self, oldest: u64) -> (usize, bool) {
         let _span = perdura_pmem::trace::span("map_free");

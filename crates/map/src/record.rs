@@ -6,7 +6,7 @@
 //! was everything.
 //!
 //! Safety of the slices: their holder is the writer, a reader that pinned before it loaded the
-//! root, or the collector, which alone frees the pages it reads. Of confirmed bytes only the links
+//! root, or the collector, which alone frees the pages it reads. Of persisted bytes only the links
 //! ever change. Keeps (I6).
 
 use crate::bitmap::Bitmap;

@@ -3,7 +3,7 @@
 //! A rollback walks the rollback records from the newest, and puts back what each had taken the
 //! place of. Forgetting walks them from the oldest: what a forgotten change took the place of is
 //! dead. It leaves the index alone, and needs no room. Every step leaves a consistent state. No
-//! step needs to be durable by itself; the next confirmation makes them so.
+//! step needs to be durable by itself; the next persist makes them so.
 
 use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
@@ -17,17 +17,17 @@ use crate::timestamps::Ts;
 use perdura_pmem::planted;
 use rustc_hash::FxHashSet;
 
-/// Changes forgotten in one turn of the writer's lock, besides those of the same timestamp.
-const TURN_CHANGES: usize = 256;
-/// Dead records for which a turn confirms, so that the confirmation has not too many to settle.
+/// Changes forgotten in one step under the writer's lock, besides those of the same timestamp.
+const STEP_CHANGES: usize = 256;
+/// Dead records for which a step persists, so that the persist has not too many to settle.
 pub(crate) const DEAD_MAX: usize = 1024;
-/// Deletions swept in one turn of the writer's lock.
-const TURN_SWEEPS: usize = 16;
+/// Deletions swept in one step under the writer's lock.
+const STEP_SWEEPS: usize = 16;
 /// Forgotten deletions beyond which a map without a background thread sweeps some at each change
 /// that it forgets.
 const TO_SWEEP_MAX: usize = 1 << 16;
-/// Deletions looked at in one turn; most may have been swept with others of their leaves.
-const TURN_LOOKS: usize = 256;
+/// Deletions looked at in one step; most may have been swept with others of their leaves.
+const STEP_LOOKS: usize = 256;
 
 impl<I: Index> Core<I> {
     pub(crate) fn apply(&self, ts: Ts) -> Result<()> {
@@ -143,7 +143,7 @@ impl<I: Index> Core<I> {
                 return Ok(());
             }
             if state.dead.len() > DEAD_MAX {
-                self.confirm(&mut state);
+                self.persist(&mut state);
             }
         }
     }
@@ -161,15 +161,15 @@ impl<I: Index> Core<I> {
     }
 
     /// Forgets the oldest changes up to [`State::forget_to`], those of a timestamp together, so
-    /// that at every confirmation the pending changes are those above `forgotten`. Returns whether
+    /// that at every persist the pending changes are those above `forgotten`. Returns whether
     /// there is more to do now.
     pub(crate) fn forget_some(&self, state: &mut State<I>) -> bool {
         let up_to = state.forget_to;
-        let turn = state.pending.at(TURN_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
+        let step = state.pending.at(STEP_CHANGES).map_or(up_to, |change| up_to.min(change.ts));
         // The mark rises before versions go that a read below it would see. Planted: only after.
         let is_late = planted(132);
-        let up_to = if is_late { turn } else { self.views.raise(turn) };
-        let may_go_on = up_to < turn && self.views.is_out_of_the_way(state.forget_to);
+        let up_to = if is_late { step } else { self.views.raise(step) };
+        let may_go_on = up_to < step && self.views.is_out_of_the_way(state.forget_to);
         if up_to <= state.times.forgotten && state.pending.oldest().is_none_or(|change| change.ts > up_to) {
             return may_go_on;
         }
@@ -187,7 +187,7 @@ impl<I: Index> Core<I> {
             // Nobody else may ever do it. What is damaged tells those who read it.
             _ = self.sweep_some(state);
         }
-        may_go_on || up_to == turn && turn < state.forget_to
+        may_go_on || up_to == step && step < state.forget_to
     }
 
     fn forget_one(&self, state: &mut State<I>, change: &Change) {
@@ -223,14 +223,14 @@ impl<I: Index> Core<I> {
         Ok(())
     }
 
-    /// One turn of [`Core::sweep`]. Returns whether there may be more to do.
+    /// One step of [`Core::sweep`]. Returns whether there may be more to do.
     fn sweep_some(&self, state: &mut State<I>) -> Result<bool> {
         if state.is_loading {
             return Ok(false);
         }
         let (mut looks, mut swept) = (0, 0);
         let mut goes_on = true;
-        while goes_on && looks < TURN_LOOKS && swept < TURN_SWEEPS {
+        while goes_on && looks < STEP_LOOKS && swept < STEP_SWEEPS {
             let Some(deletion) = state.to_sweep.pop() else { return Ok(false) };
             looks += 1;
             match self.sweep_one(state, deletion) {
@@ -242,9 +242,9 @@ impl<I: Index> Core<I> {
                 Err(error) => return Err(error),
             }
         }
-        // A tree has made nodes that the confirmation sums and flushes.
+        // A tree has made nodes that the persist flushes.
         if state.dead.len() > DEAD_MAX || I::KIND == Kind::BTree && !state.dead.is_empty() {
-            self.confirm(state);
+            self.persist(state);
         }
         Ok(goes_on)
     }

@@ -1,7 +1,7 @@
-//! Snapshots: a confirmed state of the map, held in place.
+//! Snapshots: a persisted state of the map, held in place.
 //!
-//! A snapshot names a confirmed root (B+-tree) or head (list). While it is held, no page is freed,
-//! no place of a node that the confirmation reaches is reused, and the collector waits. Everything
+//! A snapshot names a persisted root (B+-tree) or head (list). While it is held, no page is freed,
+//! no place of a node that the persist reaches is reused, and the collector waits. Everything
 //! else goes on. It owns its share of the map, and may move between threads and outlive the handle
 //! that it was taken by. A snapshot with a limit ends by itself when the map's garbage has grown by
 //! more; its stream then ends with the error `Expired`.
@@ -32,13 +32,13 @@ trait Source: Send + Sync {
     fn let_go(&self, hold: &Arc<Hold>);
 }
 
-/// State confirmed when a snapshot was taken.
+/// State persisted when a snapshot was taken.
 #[derive(Clone)]
-pub(crate) struct Confirmed {
+pub(crate) struct Persisted {
     pub(crate) times: Timestamps,
     pub(crate) root: u64,
     pub(crate) head: u64,
-    /// Number of the next confirmation.
+    /// Number of the next persist.
     pub(crate) number: u64,
     /// Count of the rollback records from the head on.
     pub(crate) pending: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Confirmed {
 struct Held {
     map: Arc<dyn Source>,
     hold: Arc<Hold>,
-    confirmed: Confirmed,
+    persisted: Persisted,
 }
 
 impl Drop for Held {
@@ -66,18 +66,18 @@ pub struct Snapshot {
 }
 
 impl<I: Index> Core<I> {
-    /// Confirms, and holds what was confirmed until the map has `garbage_max` bytes of garbage
+    /// Persists, and holds what was persisted until the map has `garbage_max` bytes of garbage
     /// more.
-    pub(crate) fn hold(&self, garbage_max: u64) -> Result<(Arc<Hold>, Confirmed)> {
+    pub(crate) fn hold(&self, garbage_max: u64) -> Result<(Arc<Hold>, Persisted)> {
         let mut state = self.state.lock();
         self.check_content(&state)?;
-        // Planted: a snapshot is of a state that is not confirmed.
+        // Planted: a snapshot is of a state that is not persisted.
         if !planted(137) {
-            self.confirm(&mut state);
+            self.persist(&mut state);
         }
         let garbage = state.garbage();
         let hold = state.holds.add(garbage.saturating_add(garbage_max));
-        let confirmed = Confirmed {
+        let persisted = Persisted {
             times: state.times,
             root: self.index.root(),
             head: state.head,
@@ -86,7 +86,7 @@ impl<I: Index> Core<I> {
             versions: state.versions,
             forgotten_tag: state.forgotten_tag.clone(),
         };
-        Ok((hold, confirmed))
+        Ok((hold, persisted))
     }
 
     pub(crate) fn release(&self, hold: &Arc<Hold>) {
@@ -97,13 +97,13 @@ impl<I: Index> Core<I> {
 
 impl Snapshot {
     pub(crate) fn take<I: Index>(core: &Arc<Core<I>>, garbage_max: u64) -> Result<Snapshot> {
-        let (hold, confirmed) = core.hold(garbage_max)?;
-        Ok(Snapshot { held: Arc::new(Held { map: core.clone(), hold, confirmed }) })
+        let (hold, persisted) = core.hold(garbage_max)?;
+        Ok(Snapshot { held: Arc::new(Held { map: core.clone(), hold, persisted }) })
     }
 
     /// The map's timestamps at the moment of the snapshot.
     pub fn timestamps(&self) -> Timestamps {
-        self.held.confirmed.times
+        self.held.persisted.times
     }
 
     /// Whether the snapshot has ended because it held more garbage than its limit.
@@ -199,7 +199,7 @@ impl<I: Index> Source for Core<I> {
         let mut walk = None;
         while position.at != At::Over && self.send(held, position, bytes_max, &mut chunk)? {
             position.sent = 0;
-            position.at = self.after(&held.confirmed, &position.at, &mut walk)?;
+            position.at = self.after(&held.persisted, &position.at, &mut walk)?;
             position.items += u64::from(!matches!(position.at, At::End | At::Over));
         }
         // If the hold ended meanwhile, the collector may have been there.
@@ -231,7 +231,7 @@ impl<I: Index> Core<I> {
         let mut parts: [&[u8]; 2] = [&[], &[]];
         match &position.at {
             At::Header => {
-                let Confirmed { times, forgotten_tag, .. } = &held.confirmed;
+                let Persisted { times, forgotten_tag, .. } = &held.persisted;
                 let Timestamps { last, applied, forgotten, .. } = *times;
                 let tag = forgotten_tag.clone();
                 Header { last, applied, forgotten, tag_ts: tag.ts, tag: tag.tag }.write(&mut small);
@@ -260,21 +260,21 @@ impl<I: Index> Core<I> {
     }
 
     /// The part after one of a stream. `walk` is kept from part to part of a chunk.
-    fn after<'m>(&'m self, confirmed: &Confirmed, at: &At, walk: &mut Option<Box<dyn Walk + 'm>>) -> Result<At> {
+    fn after<'m>(&'m self, persisted: &Persisted, at: &At, walk: &mut Option<Box<dyn Walk + 'm>>) -> Result<At> {
         Ok(match at {
-            At::Header if I::KIND == Kind::List => chain(confirmed.head),
-            At::Header => self.tag_from(confirmed, confirmed.head, confirmed.pending, walk)?,
+            At::Header if I::KIND == Kind::List => chain(persisted.head),
+            At::Header => self.tag_from(persisted, persisted.head, persisted.pending, walk)?,
             At::Tags(offset, left) => {
                 let next = if *left > 1 { self.records.next(*offset)? } else { 0 };
-                self.tag_from(confirmed, next, *left - 1, walk)?
+                self.tag_from(persisted, next, *left - 1, walk)?
             }
             At::Chain(offset) => chain(self.records.next(*offset)?),
             At::Version(key, offset) => {
                 let (_, found) = self.records.at(*offset)?;
-                let goes_on = found.header.ts > confirmed.times.forgotten;
+                let goes_on = found.header.ts > persisted.times.forgotten;
                 match if goes_on { self.records.older(*offset, &found)? } else { None } {
                     Some((older, _)) => At::Version(key.clone(), older.offset()),
-                    None => self.key_after(confirmed, key.as_deref(), walk)?,
+                    None => self.key_after(persisted, key.as_deref(), walk)?,
                 }
             }
             At::End | At::Over => At::Over,
@@ -284,7 +284,7 @@ impl<I: Index> Core<I> {
     /// The first tag among `left` records of the chain from an offset on, or the first key.
     fn tag_from<'m>(
         &'m self,
-        confirmed: &Confirmed,
+        persisted: &Persisted,
         mut offset: u64,
         mut left: u64,
         walk: &mut Option<Box<dyn Walk + 'm>>,
@@ -297,24 +297,24 @@ impl<I: Index> Core<I> {
             left -= 1;
             offset = if left > 0 { self.records.next(offset)? } else { 0 };
         }
-        self.key_after(confirmed, None, walk)
+        self.key_after(persisted, None, walk)
     }
 
     /// The newest version of the first key after `key`.
     fn key_after<'m>(
         &'m self,
-        confirmed: &Confirmed,
+        persisted: &Persisted,
         key: Option<&[u8]>,
         walk: &mut Option<Box<dyn Walk + 'm>>,
     ) -> Result<At> {
         let walk = match walk {
             Some(walk) => walk,
-            None => walk.insert(self.index.walk(Some(confirmed.root), key.unwrap_or_default())?),
+            None => walk.insert(self.index.walk(Some(persisted.root), key.unwrap_or_default())?),
         };
         while let Some(record) = walk.next()? {
             let found = self.records.get(record)?;
             // A deletion that is forgotten has only not been swept.
-            let is_over = found.header.deletion && found.header.ts <= confirmed.times.forgotten;
+            let is_over = found.header.deletion && found.header.ts <= persisted.times.forgotten;
             if key != Some(found.key) && !is_over {
                 return Ok(At::Version(Some(found.key.to_vec()), record.offset()));
             }

@@ -12,7 +12,7 @@ pub struct Space {
     pub used: u64,
     /// Bytes of free pages.
     pub free: u64,
-    /// Bytes of live objects: those reachable from the newest confirmation, and those made since.
+    /// Bytes of live objects: those reachable from the newest persist, and those made since.
     pub live: u64,
     /// Bytes of used pages that are not live: superseded, or not filled.
     pub garbage: u64,

@@ -18,8 +18,8 @@ use perdura_pmem::sync::{Mutex, PriorityMutex};
 use rustc_hash::FxHashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Numbers of confirmations left from which on changes are refused. Half of them are for taking
-/// back, applying and forgetting what was changed, the rest for confirming and for a snapshot.
+/// Numbers of persists left from which on changes are refused. Half of them are for taking
+/// back, applying and forgetting what was changed, the rest for persisting and for a snapshot.
 const NUMBERS_KEPT: u64 = 1 << 20;
 
 /// Rounds that are left out for a load that found one running: those of some seconds, for the
@@ -90,13 +90,13 @@ pub(crate) struct State<I: Index> {
     pub(crate) meta: Vec<u8>,
     /// Count of the versions.
     pub(crate) versions: u64,
-    /// Changes since the last confirmation.
+    /// Changes since the last persist.
     pub(crate) changes: u32,
-    /// Whether a confirmation would save anything.
+    /// Whether a persist would save anything.
     pub(crate) is_dirty: bool,
-    /// Records that are no longer needed since the last confirmation.
+    /// Records that are no longer needed since the last persist.
     pub(crate) dead: Vec<Ref>,
-    /// Records rolled back since the last confirmation.
+    /// Records rolled back since the last persist.
     pub(crate) cut: Vec<Ref>,
     /// Forgotten deletions whose entries the index may still have.
     pub(crate) to_sweep: Vec<Ref>,
@@ -106,7 +106,7 @@ pub(crate) struct State<I: Index> {
     /// The epoch in which a hold has ended by itself, until no reader is as old.
     pub(crate) ending: Option<u64>,
     pub(crate) is_loading: bool,
-    /// Records of loads that were broken off, which are given up some in each confirmation.
+    /// Records of loads that were broken off, which are given up some in each persist.
     pub(crate) abandoned: Vec<Abandoned>,
     /// Garbage, in bytes, that the last round of the collector could not free.
     pub(crate) garbage_left: u64,
@@ -120,7 +120,7 @@ pub(crate) struct State<I: Index> {
 
 impl<I: Index> State<I> {
     /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what
-    /// the last confirmation before the start had counted.
+    /// the last persist before the start had counted.
     pub(crate) fn garbage(&self) -> u64 {
         let known = if self.is_traversed { 0 } else { self.saved_live.saturating_sub(self.pages.live_bytes()) };
         self.pages.garbage().saturating_sub(known)
@@ -132,7 +132,7 @@ impl<I: Index> State<I> {
         self.holds.any() && !planted(126) || self.is_loading
     }
 
-    /// Whether somebody may read what confirmations do not reach any more: under a snapshot, or
+    /// Whether somebody may read what persists do not reach any more: under a snapshot, or
     /// under one that has ended.
     #[inline]
     pub(crate) fn keeps_garbage(&self) -> bool {
@@ -227,7 +227,7 @@ impl<I: Index> Core<I> {
         if state.pages.number() < NUMBER_MAX - kept {
             return Ok(());
         }
-        let what = "the numbers of confirmations are used up; copy the map to a new file by a snapshot";
+        let what = "the numbers of persists are used up; copy the map to a new file by a snapshot";
         Err(self.error(ErrorKind::ReadOnly, what.into()))
     }
 

@@ -6,7 +6,7 @@ use crate::structure::Structure;
 use std::sync::atomic::Ordering;
 
 impl<I: Structure> Core<I> {
-    /// Counts what the newest confirmation reaches, unless that has been done. The caller holds the
+    /// Counts what the newest persist reaches, unless that has been done. The caller holds the
     /// collector's lock.
     pub(crate) fn traverse(&self) -> Result<()> {
         let (hold, root, head, pending) = {
@@ -17,7 +17,7 @@ impl<I: Structure> Core<I> {
             if let Some(damage) = &state.damage {
                 return Err(damage.clone());
             }
-            self.confirm(&mut state);
+            self.persist(&mut state);
             (state.holds.add(u64::MAX), self.index.root(), state.head, state.pending.len())
         };
         let mut traversed = I::count_reachable(self, root, head, pending);

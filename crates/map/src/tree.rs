@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 /// More levels than a tree can have: with two children a node, 2^48 entries.
 const LEVELS_MAX: u8 = 48;
 /// Nodes of a new tree that are made at a time.
-pub(crate) const TURN_NODES: usize = 64;
+pub(crate) const STEP_NODES: usize = 64;
 
 /// An inner node on the way down, and the index of the child taken there.
 #[derive(Clone, Copy)]
@@ -289,7 +289,7 @@ fn put_root(nodes: &mut PageWriter<'_>, build: Build) -> Result<u64> {
 /// Makes some nodes that are not in the tree yet, and returns their links. Error: `Full`.
 pub(crate) type Puts<'p> = dyn FnMut(&[Build]) -> Result<Vec<u64>> + 'p;
 
-/// Builds a tree of entries in ascending order, [`TURN_NODES`] nodes at a time. Returns its root.
+/// Builds a tree of entries in ascending order, [`STEP_NODES`] nodes at a time. Returns its root.
 pub(crate) fn build(reader: &PageReader, entries: &[Entry], put: &mut Puts<'_>) -> Result<u64> {
     if entries.is_empty() {
         return Ok(0);
@@ -298,10 +298,10 @@ pub(crate) fn build(reader: &PageReader, entries: &[Entry], put: &mut Puts<'_>) 
     for level in 0.. {
         let groups: Vec<_> = evenly(&row, reader.branching()).collect();
         let mut above = Vec::with_capacity(groups.len());
-        for turn in groups.chunks(TURN_NODES) {
-            let nodes: Result<Vec<Build>> = turn.iter().map(|group| node_of(&reader.records, level, group)).collect();
+        for step in groups.chunks(STEP_NODES) {
+            let nodes: Result<Vec<Build>> = step.iter().map(|group| node_of(&reader.records, level, group)).collect();
             let links = put(&nodes?)?;
-            above.extend(turn.iter().zip(links).map(|(group, link)| (group[0].0, link)));
+            above.extend(step.iter().zip(links).map(|(group, link)| (group[0].0, link)));
         }
         row = above;
         if row.len() == 1 {

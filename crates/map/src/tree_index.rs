@@ -7,7 +7,7 @@
 use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::format::{Ref, RootRecord};
-use crate::index::{Editing, Entry, Index, Opened, Turns, Walk};
+use crate::index::{Editing, Entry, Index, Opened, Steps, Walk};
 use crate::node::Node;
 use crate::page_nodes::{Edit, PageNodes, PageReader, PageWriter};
 use crate::pages::Pages;
@@ -115,11 +115,11 @@ impl Index for TreeIndex {
         Ok(())
     }
 
-    fn build(&self, turns: &mut Turns<'_, TreeIndex>, entries: &[Entry]) -> Result<Edit> {
+    fn build(&self, steps: &mut Steps<'_, TreeIndex>, entries: &[Entry]) -> Result<Edit> {
         let mut built = Edit::default();
         let root = tree::build(&self.reader, entries, &mut |nodes| {
             let before = built.made.len();
-            turns(&mut |edit| {
+            steps(&mut |edit| {
                 let Editing { writer, pages, urgency, .. } = edit;
                 let mut made = PageWriter {
                     reader: &self.reader,
@@ -138,7 +138,7 @@ impl Index for TreeIndex {
         match root {
             Ok(root) => Ok(Edit { root, ..built }),
             Err(error) => {
-                self.give_up(turns, &built);
+                self.give_up(steps, &built);
                 Err(error)
             }
         }
@@ -148,9 +148,9 @@ impl Index for TreeIndex {
         &built.made
     }
 
-    fn give_up(&self, turns: &mut Turns<'_, TreeIndex>, built: &Edit) {
-        for part in built.made.chunks(tree::TURN_NODES) {
-            let undone = turns(&mut |edit| {
+    fn give_up(&self, steps: &mut Steps<'_, TreeIndex>, built: &Edit) {
+        for part in built.made.chunks(tree::STEP_NODES) {
+            let undone = steps(&mut |edit| {
                 let Editing { writer, pages, .. } = edit;
                 writer.nodes.count += part.len() as u64;
                 part.iter().for_each(|link| writer.nodes.undo(pages, *link));

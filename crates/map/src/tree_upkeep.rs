@@ -19,8 +19,8 @@ use crate::tree_index::TreeIndex;
 use rustc_hash::FxHashSet;
 use std::sync::atomic::Ordering;
 
-/// Objects counted in one turn of the writer's lock.
-const TURN_OBJECTS: usize = 256;
+/// Objects counted in one step under the writer's lock.
+const STEP_OBJECTS: usize = 256;
 /// Bytes of the longest object.
 const OBJECT_BYTES_MAX: u64 = record_bytes(KEY_BYTES_MAX as u64, VALUE_BYTES_MAX as u64);
 
@@ -44,7 +44,7 @@ impl Structure for TreeIndex {
                     core.copy_record(&mut state, object, 0)?;
                 }
                 if state.changes >= core.config.changes_max {
-                    core.confirm(&mut state);
+                    core.persist(&mut state);
                 }
             }
         }
@@ -52,40 +52,40 @@ impl Structure for TreeIndex {
     }
 
     fn count_reachable(core: &Core<TreeIndex>, root: u64, head: u64, pending: u64) -> Result<()> {
-        let mut turn = Vec::with_capacity(TURN_OBJECTS + core.layout.branching as usize + 1);
+        let mut step = Vec::with_capacity(STEP_OBJECTS + core.layout.branching as usize + 1);
         let forgotten = core.state.lock_behind().times.forgotten;
         let mut deletions = Vec::new();
         // A node, and each record once: a chain of versions longer than that is a circle.
-        let most = TURN_OBJECTS as u64 + 1 + core.records.geometry.records_max();
+        let most = STEP_OBJECTS as u64 + 1 + core.records.geometry.records_max();
         let changes = core.read_pending_aside(head, pending)?;
         core.index.reader.for_each(root, &mut |link, node| {
             core.index.reader.check(link)?;
-            turn.push(Found { object: Ref(link), is_node: true });
+            step.push(Found { object: Ref(link), is_node: true });
             if node.level() == 0 {
                 for index in 0..node.len() {
                     let (mut record, mut found) = (node.record(index), core.records.get(node.record(index))?);
                     if found.header.deletion && found.header.ts <= forgotten {
                         deletions.push(record);
                     }
-                    turn.push(Found { object: record, is_node: false });
+                    step.push(Found { object: record, is_node: false });
                     while found.header.ts > forgotten
                         && let Some((older, content)) = core.records.older(record.offset(), &found)?
                     {
-                        if turn.len() as u64 > most {
+                        if step.len() as u64 > most {
                             let what = "the older version of a key is not one of it";
                             return Err(core.records.damaged(record.offset(), what));
                         }
                         (record, found) = (older, content);
-                        turn.push(Found { object: record, is_node: false });
+                        step.push(Found { object: record, is_node: false });
                     }
                 }
             }
-            if turn.len() >= TURN_OBJECTS { core.count(&mut turn, true) } else { Ok(()) }
+            if step.len() >= STEP_OBJECTS { core.count(&mut step, true) } else { Ok(()) }
         })?;
-        core.count(&mut turn, true)?;
+        core.count(&mut step, true)?;
         // Tags are reachable only along the chain. The other rollback records are versions as well.
-        turn.extend(changes.into_iter().map(|object| Found { object, is_node: false }));
-        core.count(&mut turn, false)?;
+        step.extend(changes.into_iter().map(|object| Found { object, is_node: false }));
+        core.count(&mut step, false)?;
         core.state.lock_behind().to_sweep.append(&mut deletions);
         Ok(())
     }
@@ -118,15 +118,15 @@ impl Core<TreeIndex> {
         Ok(records)
     }
 
-    fn count(&self, turn: &mut Vec<Found>, once: bool) -> Result<()> {
-        for part in turn.chunks(TURN_OBJECTS) {
+    fn count(&self, step: &mut Vec<Found>, once: bool) -> Result<()> {
+        for part in step.chunks(STEP_OBJECTS) {
             let mut state = self.state.lock_behind();
             if self.is_closing.load(Ordering::Relaxed) {
                 return Err(self.error(ErrorKind::ReadOnly, "the map is being closed".into()));
             }
-            // The background thread is here, or waits for this to end: it confirms no idle batch
+            // The background thread is here, or waits for this to end: it persists no idle batch
             // meanwhile.
-            self.confirm(&mut state);
+            self.persist(&mut state);
             for Found { object, is_node } in part {
                 if state.pages.is_in_free_page(*object) {
                     let what = "something reachable lies in a page marked free";
@@ -143,7 +143,7 @@ impl Core<TreeIndex> {
                 }
             }
         }
-        turn.clear();
+        step.clear();
         Ok(())
     }
 

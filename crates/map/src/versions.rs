@@ -52,7 +52,7 @@ impl Candidate {
     }
 }
 
-/// Fate of the candidates.
+/// Outcome of the candidates.
 #[derive(Default)]
 pub(crate) struct Versions {
     /// Entries of the index, ascending.

@@ -136,7 +136,7 @@ fn others_go_on_while_a_load_ends() {
             scope.spawn(|| {
                 while !done.load(Ordering::Acquire) {
                     map.set_meta(b"a vote").expect("it is short");
-                    map.confirm().expect("confirmed");
+                    map.persist().expect("persisted");
                     drop(map.prefix(b"", 0));
                     calls.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_micros(100));

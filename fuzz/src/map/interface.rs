@@ -448,7 +448,7 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
             }
             6 | 7 => perdura_map_put(map, key, key_bytes, value, value_bytes, &mut given),
             8 => perdura_map_remove(map, key, key_bytes),
-            9 => perdura_map_confirm(map),
+            9 => perdura_map_persist(map),
             10 => perdura_map_apply(map, ts),
             11 => perdura_map_rollback(map, ts),
             _ => perdura_map_forget(map, ts),

@@ -25,7 +25,7 @@ pub struct PerduraMapSnapshot {
     _hold: Hold,
 }
 
-/// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max`
+/// Persists the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max`
 /// bytes. Release it with [`perdura_map_snapshot_release`].
 ///
 /// # Errors

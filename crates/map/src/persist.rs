@@ -1,4 +1,4 @@
-//! Confirmation: two fences make every change so far durable.
+//! Persist: two fences make every change so far durable.
 //!
 //! The first fence covers everything the new root record reaches, the second the root word that
 //! names the record (I3). Objects that the new state no longer reaches have then ended; their space
@@ -19,28 +19,28 @@ impl<I: Index> State<I> {
     /// Says that changes at `ts` and later are not all durable.
     #[inline]
     pub(crate) fn not_durable_from(&mut self, ts: Ts) {
-        // Planted: what was confirmed once counts as confirmed, whatever came in its place.
-        if self.times.confirmed >= ts && !planted(152) {
-            self.times.confirmed = ts - 1;
+        // Planted: what was persisted once counts as persisted, whatever came in its place.
+        if self.times.persisted >= ts && !planted(152) {
+            self.times.persisted = ts - 1;
         }
     }
 }
 
 impl<I: Index> Core<I> {
-    /// Confirms unless nothing has changed.
-    pub(crate) fn confirm(&self, state: &mut State<I>) {
-        // Planted: the confirmation gives up what it no longer reaches before it is durable.
+    /// Persists unless nothing has changed.
+    pub(crate) fn persist(&self, state: &mut State<I>) {
+        // Planted: the persist gives up what it no longer reaches before it is durable.
         planted(105).then(|| self.settle(state));
         self.free_what_left(state);
-        // Planted: timestamps that moved without a change are not confirmed.
+        // Planted: timestamps that moved without a change are not persisted.
         if !state.is_dirty || planted(104) && state.changes == 0 {
             return;
         }
-        let _span = trace::span("map_confirm");
+        let _span = trace::span("map_persist");
         let region = &self.records.region;
         self.index.publish(&mut state.writer);
         if let Some(nodes) = I::nodes(&mut state.writer) {
-            nodes.sum(&mut state.pages);
+            nodes.add_checksums(&mut state.pages);
         }
         let record = self.root_record(state);
         let slot = RootRecord::slot_at(record.number);
@@ -55,16 +55,16 @@ impl<I: Index> Core<I> {
         region.fence();
         region.store(ROOT_WORD_AT, root_word(record.number, salt));
         region.persist(ROOT_WORD_AT, 8);
-        state.pages.confirmed(record.number);
-        state.times.confirmed = record.last;
+        state.pages.persisted(record.number);
+        state.times.persisted = record.last;
         (state.changes, state.is_dirty) = (0, false);
         self.settle(state);
-        // A flushed line has left the cache; the next confirmation stores to these.
+        // A flushed line has left the cache; the next persist stores to these.
         let next = RootRecord::slot_at(record.number + 1);
         [ROOT_WORD_AT, next, next + LINE_BYTES].into_iter().for_each(|at| region.prefetch(at));
     }
 
-    /// After a confirmation: ends the objects that it no longer reaches.
+    /// After a persist: ends the objects that it no longer reaches.
     fn settle(&self, state: &mut State<I>) {
         for record in state.cut.drain(..) {
             state.pages.end(record);
@@ -77,7 +77,7 @@ impl<I: Index> Core<I> {
             }
         }
         if let Some(nodes) = I::nodes(&mut state.writer) {
-            nodes.confirmed(&self.pins);
+            nodes.persisted(&self.pins);
         }
         state.pages.set_aside(&self.pins);
         if state.holds.any() && state.holds.limit(state.garbage()) {
@@ -86,8 +86,8 @@ impl<I: Index> Core<I> {
         }
     }
 
-    /// Frees the pages that earlier confirmations set aside, and reuses the places of nodes, some
-    /// in each turn. The next confirmation makes the pages' words durable. Returns whether there
+    /// Frees the pages that earlier persists set aside, and reuses the places of nodes, some
+    /// in each step. The next persist makes the pages' words durable. Returns whether there
     /// are more.
     pub(crate) fn free_what_left(&self, state: &mut State<I>) -> bool {
         let mut has_more = false;
@@ -104,7 +104,7 @@ impl<I: Index> Core<I> {
         self.recycle(state) || has_more || gives_up
     }
 
-    /// Reuses the places of nodes that nobody can see any more, some in each turn. Returns whether
+    /// Reuses the places of nodes that nobody can see any more, some in each step. Returns whether
     /// there are more.
     #[inline]
     pub(crate) fn recycle(&self, state: &mut State<I>) -> bool {
@@ -112,7 +112,7 @@ impl<I: Index> Core<I> {
         I::recycle(&mut state.writer, &mut state.pages, &self.pins, is_kept)
     }
 
-    /// Counts changes that were made, and confirms when the batch is full.
+    /// Counts changes that were made, and persists when the batch is full.
     #[inline]
     pub(crate) fn changed(&self, state: &mut State<I>, count: u32) {
         state.changes = state.changes.saturating_add(count);
@@ -120,10 +120,10 @@ impl<I: Index> Core<I> {
         self.index.publish(&mut state.writer);
         state.not_durable_from(state.times.last);
         // Planted: a change is reported durable when it is made.
-        planted(106).then(|| state.times.confirmed = state.times.last);
+        planted(106).then(|| state.times.persisted = state.times.last);
         // Planted: a batch closes one change late.
         if state.changes >= self.config.changes_max + u32::from(planted(103)) {
-            self.confirm(state);
+            self.persist(state);
         } else {
             self.recycle(state);
         }
@@ -145,11 +145,11 @@ impl<I: Index> Core<I> {
         state.pages.keep_for_rollback(nodes, node_bytes);
     }
 
-    /// Frees what has ended, which needs no object moved: some of it in each turn. Returns whether
+    /// Frees what has ended, which needs no object moved: some of it in each step. Returns whether
     /// there is more.
     pub(crate) fn make_room(&self, state: &mut State<I>) -> bool {
         state.is_dirty = true;
-        self.confirm(state);
+        self.persist(state);
         self.free_what_left(state)
     }
 

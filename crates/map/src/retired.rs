@@ -11,7 +11,7 @@ const KEPT: usize = 4096;
 /// Retired things in order: first those of each epoch that was closed for them, then those of the
 /// present epoch.
 #[derive(Debug)]
-pub(crate) struct Limbo<T> {
+pub(crate) struct Retired<T> {
     things: VecDeque<T>,
     /// The closed epochs, with how many things were retired in each.
     closed: VecDeque<(u64, usize)>,
@@ -19,13 +19,13 @@ pub(crate) struct Limbo<T> {
     present: usize,
 }
 
-impl<T> Default for Limbo<T> {
-    fn default() -> Limbo<T> {
-        Limbo { things: VecDeque::new(), closed: VecDeque::new(), present: 0 }
+impl<T> Default for Retired<T> {
+    fn default() -> Retired<T> {
+        Retired { things: VecDeque::new(), closed: VecDeque::new(), present: 0 }
     }
 }
 
-impl<T> Limbo<T> {
+impl<T> Retired<T> {
     /// Retires a thing.
     #[inline]
     pub(crate) fn add(&mut self, thing: T) {
@@ -83,7 +83,7 @@ impl<T> Limbo<T> {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Limbo::default();
+        *self = Retired::default();
     }
 
     /// All that waits.
@@ -101,23 +101,23 @@ impl<T> Limbo<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Limbo;
+    use super::Retired;
     use crate::pin::Pins;
 
     #[test]
     fn what_a_pin_may_see_waits_for_it() {
-        let (pins, mut limbo) = (Pins::new(), Limbo::default());
-        limbo.add(1);
-        limbo.close(&pins);
+        let (pins, mut retired) = (Pins::new(), Retired::default());
+        retired.add(1);
+        retired.close(&pins);
         let pin = pins.pin();
-        limbo.add(2);
-        assert_eq!(limbo.take_before(pins.oldest()), Some(1));
-        limbo.close(&pins);
-        limbo.add(3);
-        assert_eq!((limbo.take_before(pins.oldest()), limbo.has_closed(), limbo.present()), (None, true, 1));
+        retired.add(2);
+        assert_eq!(retired.take_before(pins.oldest()), Some(1));
+        retired.close(&pins);
+        retired.add(3);
+        assert_eq!((retired.take_before(pins.oldest()), retired.has_closed(), retired.present()), (None, true, 1));
         drop(pin);
-        assert_eq!(limbo.take_before(pins.oldest()), Some(2));
-        assert_eq!((limbo.take_before(pins.oldest()), limbo.has_closed()), (None, false));
-        assert_eq!(limbo.iter().copied().collect::<Vec<_>>(), [3]);
+        assert_eq!(retired.take_before(pins.oldest()), Some(2));
+        assert_eq!((retired.take_before(pins.oldest()), retired.has_closed()), (None, false));
+        assert_eq!(retired.iter().copied().collect::<Vec<_>>(), [3]);
     }
 }
