@@ -1,17 +1,30 @@
-//! Difference between the two structures: the ordered index of the keys, one entry for each.
+//! The ordered index of a map's keys, one entry for each: [`list`] in DRAM, [`tree`] in pages.
 //!
 //! An entry is a reference to the key's newest record, from which older versions are reached. An
 //! entry whose record is a deletion stays until the deletion is forgotten, and then until the index
 //! sweeps the leaf it lies in.
+//!
+//! - [`list`] over [`dram_tree`] and [`dram_node`], rebuilt at each start by [`rebuild`]
+//! - [`tree`] over [`page_tree`], [`page_nodes`] and [`page_node`]
+//! - [`versions`]: entries made of records in any order
+
+pub(crate) mod dram_node;
+pub(crate) mod dram_tree;
+pub(crate) mod list;
+pub(crate) mod page_node;
+pub(crate) mod page_nodes;
+pub(crate) mod page_tree;
+pub(crate) mod rebuild;
+pub(crate) mod tree;
+pub(crate) mod versions;
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
-use crate::format::{Ref, RootRecord};
-use crate::page_nodes::PageNodes;
-use crate::pages::{Pages, Urgency};
-use crate::pending::Pending;
-use crate::pin::Pins;
-use crate::record::{Newest, Records};
+use crate::memory::bitmap::Bitmap;
+use crate::memory::format::{Ref, RootRecord};
+use crate::memory::pages::{Pages, Urgency};
+use crate::memory::pin::Pins;
+use crate::memory::record::{Newest, Records};
 use crate::timestamps::Ts;
 
 /// A map's index: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
@@ -79,18 +92,31 @@ pub trait Index: Sized + Send + Sync + 'static {
         0
     }
 
-    /// Levels of the nodes in pages.
-    fn levels(&self) -> u64 {
+    /// Number of the nodes in pages that the newest root reaches.
+    fn node_count(_: &Self::Writer) -> u64 {
         0
     }
 
-    /// The nodes of an index that lies in pages.
-    fn nodes(_: &mut Self::Writer) -> Option<&mut PageNodes> {
-        None
+    /// Keeps room for rolling back what is not applied. `changes` counts it, and `more` changes are
+    /// about to be made.
+    fn keep_for_rollback(&self, _: &Self::Writer, _: &mut Pages, _more: u64, _changes: impl FnOnce() -> u64) {}
+
+    /// Before each persist: adds to its batch what it will cover.
+    fn seal(_: &mut Self::Writer, _: &mut Pages) {}
+
+    /// After each persist.
+    fn persisted(_: &mut Self::Writer, _: &Pins) {}
+
+    /// Keeps nothing for reuse in pages that take no more nodes.
+    fn leave_retired(_: &mut Self::Writer, _: &Pages, _: &Pins) {}
+
+    /// Bytes of replaced nodes that still count as live.
+    fn waiting_bytes(_: &Self::Writer, _live: &Bitmap) -> u64 {
+        0
     }
 
-    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each step.
-    /// Returns whether there is more.
+    /// Reuses places that no reader can see any more, or with `held` no snapshot, some in each
+    /// step. Returns whether there is more.
     fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool) -> bool;
 }
 
@@ -98,7 +124,6 @@ pub trait Index: Sized + Send + Sync + 'static {
 pub(crate) struct Opened<I: Index> {
     pub(crate) index: I,
     pub(crate) writer: I::Writer,
-    pub(crate) pending: Pending,
     /// Count of the versions.
     pub(crate) versions: u64,
     /// List: dead deletions that are still linked, by offset.
@@ -116,7 +141,7 @@ pub(crate) struct Editing<'e, I: Index> {
     pub(crate) dead: &'e mut Vec<Ref>,
 }
 
-/// Runs what it is given in one step under the writer's lock.
+/// Runs a closure in one step under the writer's lock.
 pub(crate) type Steps<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
 
 /// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.

@@ -9,16 +9,16 @@
 //! changes up to some persist and none after it. Changes that belong together at one timestamp
 //! are made by [`OrderedMap::batch`]; made one by one, a persist may come between them.
 //!
-//! Thread-safety: changes wait for each other at a lock. Reads neither wait nor make others wait; a read
-//! that meets a change of the same node of a list's index looks again.
+//! Thread-safety: changes wait for each other at a lock. Reads neither wait nor make others wait; a
+//! read that meets a change of the same node of a list's index looks again.
 
 use crate::config::Kind;
 use crate::error::Result;
-use crate::load::Loader;
 use crate::scan::{Scan, Value, View};
-use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::timestamps::{Timestamps, Ts};
+use crate::transfer::load::Loader;
+use crate::transfer::snapshot::Snapshot;
 use std::ops::Bound;
 
 /// A change that is not forgotten, as its rollback record has it.

@@ -1,0 +1,129 @@
+//! Records that have ended: nothing needs them once the next persist is durable.
+//!
+//! Thread-safety: owned by the writer's lock.
+
+use crate::config::Kind;
+use crate::memory::format::Ref;
+use crate::memory::pages::Pages;
+
+/// Dead records for which a step persists, so that the persist has not too many to settle.
+const DEAD_MAX: usize = 1024;
+/// Records of a load broken off that one step gives up.
+const STEP_RECORDS: usize = 1024;
+
+/// Records that are to be given up.
+pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
+
+/// Records that have ended, and deletions that the index still has to lose.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// Records that are no longer needed since the last persist.
+    dead: Vec<Ref>,
+    /// Records rolled back since the last persist.
+    cut: Vec<Ref>,
+    /// Forgotten deletions whose entries the index may still have.
+    to_sweep: Vec<Ref>,
+    /// List: dead deletions, by offset, found since the collector's last round and still linked.
+    dead_deletions: Vec<u64>,
+    /// Records of loads that were broken off, which are given up some in each persist.
+    abandoned: Vec<Abandoned>,
+}
+
+impl Ended {
+    pub(crate) fn open(dead_deletions: Vec<u64>) -> Ended {
+        Ended { dead_deletions, ..Ended::default() }
+    }
+
+    /// Adds a record that is no longer needed.
+    #[inline]
+    pub(crate) fn add(&mut self, record: Ref) {
+        self.dead.push(record);
+    }
+
+    /// Receives the records that the index sweeps.
+    #[inline]
+    pub(crate) fn swept(&mut self) -> &mut Vec<Ref> {
+        &mut self.dead
+    }
+
+    /// Count of the records that are no longer needed.
+    pub(crate) fn len(&self) -> usize {
+        self.dead.len()
+    }
+
+    /// Whether there are so many that a step persists.
+    pub(crate) fn are_many(&self) -> bool {
+        self.dead.len() > DEAD_MAX
+    }
+
+    /// Takes back all but the first `len` records that were no longer needed.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.dead.truncate(len);
+    }
+
+    /// Adds a record that was rolled back.
+    pub(crate) fn cut(&mut self, record: Ref) {
+        self.cut.push(record);
+    }
+
+    /// Adds a deletion whose entry is to be taken out of the index.
+    pub(crate) fn sweep_later(&mut self, deletion: Ref) {
+        self.to_sweep.push(deletion);
+    }
+
+    pub(crate) fn next_to_sweep(&mut self) -> Option<Ref> {
+        self.to_sweep.pop()
+    }
+
+    /// Count of the deletions to be taken out of the index.
+    pub(crate) fn to_sweep(&self) -> usize {
+        self.to_sweep.len()
+    }
+
+    /// List: count of the dead deletions that are still linked.
+    pub(crate) fn dead_deletions(&self) -> usize {
+        self.dead_deletions.len()
+    }
+
+    pub(crate) fn take_dead_deletions(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.dead_deletions)
+    }
+
+    pub(crate) fn add_dead_deletions(&mut self, deletions: impl IntoIterator<Item = u64>) {
+        self.dead_deletions.extend(deletions);
+    }
+
+    pub(crate) fn abandon(&mut self, records: Abandoned) {
+        self.abandoned.push(records);
+    }
+
+    /// Gives up some of the records of loads that were broken off. Returns whether it has, and
+    /// whether there are more.
+    pub(crate) fn give_up_some(&mut self, pages: &mut Pages) -> (bool, bool) {
+        let Some(records) = self.abandoned.last_mut() else { return (false, false) };
+        let mut count = 0;
+        records.take(STEP_RECORDS).for_each(|record| {
+            count += 1;
+            pages.end(record);
+        });
+        if count < STEP_RECORDS {
+            self.abandoned.pop();
+        }
+        (count > 0, !self.abandoned.is_empty())
+    }
+
+    /// After a persist, which no longer reaches them: ends the records.
+    pub(crate) fn settle(&mut self, pages: &mut Pages, kind: Kind) {
+        for record in self.cut.drain(..) {
+            pages.end(record);
+        }
+        for record in self.dead.drain(..) {
+            if kind == Kind::BTree {
+                pages.end(record);
+            } else if pages.died(record) && record.is_deletion() {
+                // The chain runs through it until the collector has unlinked it.
+                self.dead_deletions.push(record.offset());
+            }
+        }
+    }
+}
