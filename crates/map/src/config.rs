@@ -87,7 +87,7 @@ impl Layout {
     }
 }
 
-/// How an opened map is run. None of it is stored in the file.
+/// Settings of an opened map. None of it is stored in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Changes after which a batch is persisted (k of the thesis). 1 persists every change.

@@ -33,7 +33,7 @@ pub trait Index: Sized + Send + Sync + 'static {
     const KIND: Kind;
     /// State under the writer's lock.
     type Writer: Send;
-    /// Where a key's entry is, or would be.
+    /// Place of a key's entry, whether there is one or not.
     type Place;
     /// A whole index that is not in force yet.
     type Built: Send;

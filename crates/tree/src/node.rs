@@ -143,7 +143,7 @@ impl Node {
         let version = self.version.load(Ordering::Relaxed);
         debug_assert!(version.is_multiple_of(2), "the writer marks each node once");
         self.version.store(version + 1, Ordering::Relaxed);
-        // Who reads a word that is stored from here on sees the mark when it looks again.
+        // A reader of a word that is stored from here on sees the mark when it looks again.
         fence(Ordering::Release);
         Change(self)
     }

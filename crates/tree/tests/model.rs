@@ -122,7 +122,7 @@ proptest! {
 fn what_is_removed_in_a_row_leaves_the_rest_in_order() {
     let shapes: [fn(u64) -> Vec<u8>; 3] = [
         |number| number.to_be_bytes().to_vec(),
-        // What neighbouring leaves, of 30 entries each, have in common differs.
+        // The prefixes of neighbouring leaves, of 30 entries each, differ.
         |number| format!("a/{:010b}/prefix/{number:06}/", number / 30).into_bytes(),
         |number| format!("a/{:03}/long/{:02}/prefix/{number:06}/", number / 700, number / 40).into_bytes(),
     ];

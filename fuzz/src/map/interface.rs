@@ -339,8 +339,8 @@ impl World {
             let garbage_max = number(input, &[u64::MAX, 0, 4096]);
             let code = perdura_map_snapshot_within(self.maps[at], chunk_bytes_max, garbage_max, &mut handle.pointer);
             let mut stands = PerduraMapTimestamps::default();
-            let told = perdura_map_snapshot_timestamps(handle.pointer, &mut stands);
-            assert_eq!(told == PerduraMapCode::Ok, code == PerduraMapCode::Ok);
+            let found = perdura_map_snapshot_timestamps(handle.pointer, &mut stands);
+            assert_eq!(found == PerduraMapCode::Ok, code == PerduraMapCode::Ok);
             code
         }
     }

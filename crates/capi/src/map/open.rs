@@ -1,7 +1,7 @@
 //! Creating, opening and closing a map.
 //!
-//! Whatever C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`, and a
-//! map with holds does not close. So the holders may refer to the map as `'static`.
+//! Each thing that C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`,
+//! and a map with holds does not close. So the holders may refer to the map as `'static`.
 
 use super::argument::live;
 use super::call::{FailStop, call, call_on};

@@ -110,7 +110,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
         // SAFETY: as the caller vouches for.
         let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
         let (data, bytes) = (target(data, "the chunk")?, target(bytes, "the chunk's length")?);
-        // Whatever goes wrong on the way, the stream is over.
+        // After any error on the way the stream is over.
         if std::mem::replace(&mut snapshot.ended, true) {
             return Ok(PerduraMapCode::End);
         }

@@ -41,7 +41,7 @@ pub(crate) struct Root {
 /// An inner node, and the index of the child taken there.
 type Step = (*const Inner, usize);
 
-/// Where a key's entry is, or would be.
+/// Place of a key's entry, whether there is one or not.
 pub struct Place {
     leaf: *const Node,
     index: usize,
@@ -547,7 +547,7 @@ fn free(separator: *mut Separator) {
     drop(unsafe { Box::from_raw(separator) });
 }
 
-/// How many of `len` entries stay on the left when one was inserted at `index`.
+/// Count of the `len` entries that stay on the left when one was inserted at `index`.
 fn split_point(index: usize, len: usize) -> usize {
     match index {
         0 => 2.min(len - 1),

@@ -25,10 +25,10 @@ pub(crate) struct Slot {
     pub(crate) child: u64,
 }
 
-/// Where a target stands in a node.
+/// Position of a target in a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
-    /// How many entries are not above the target.
+    /// Count of the entries that are not above the target.
     pub(crate) rank: usize,
     /// Whether the last of those is the target itself.
     pub(crate) exact: bool,

@@ -211,7 +211,7 @@ impl<'s> PageWriter<'s> {
     fn store(&mut self, place: Ref, write: impl FnOnce(&mut [u64])) {
         let words = &mut self.nodes.words[..(place.len() - NODE_CHECKSUM_BYTES) as usize / 8];
         write(words);
-        // Whatever is replaced before the persist is never flushed.
+        // A node that is replaced before the persist is never flushed.
         let _span = trace::span(trace::TRANSIENT);
         self.pages.region.write(place.offset() + NODE_CHECKSUM_BYTES, bytes_of(words));
     }
@@ -364,8 +364,8 @@ impl PageNodes {
             if !is_there {
                 continue;
             }
-            // SAFETY: a node that no persist covers is changed only by the writer, who is
-            // here.
+            // SAFETY: a node that no persist covers is changed only by the writer, which
+            // is here.
             let bytes = unsafe { pages.region.slice(offset + NODE_CHECKSUM_BYTES, node.len() - NODE_CHECKSUM_BYTES) };
             // SAFETY: as in PageReader::words().
             let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };

@@ -30,7 +30,7 @@ pub(crate) struct Step {
 
 type Path = SmallVec<[Step; 16]>;
 
-/// Where a key's entry is, or would be.
+/// Place of a key's entry, whether there is one or not.
 pub struct Place {
     path: Path,
     /// The leaf, and where the key stands in it; none in an empty tree.

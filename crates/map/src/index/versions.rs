@@ -45,7 +45,7 @@ impl Candidate {
     fn cmp_key(&self, other: &Candidate, records: &Records) -> Ordering {
         let short = (self.begin, self.next).cmp(&(other.begin, other.next));
         short.then_with(|| match self.length.max(other.length) as usize <= SHORT_BYTES {
-            // What is behind the end of a key counts as zeros.
+            // Bytes behind the end of a key count as zeros.
             true => self.length.cmp(&other.length),
             false => records.trusted_key(self.record).cmp(records.trusted_key(other.record)),
         })

@@ -31,7 +31,7 @@ pub(crate) const PAGES_MIN: u64 = 64;
 const _: () = assert!(IDENTITY_BYTES as u64 <= ROOT_WORD_AT);
 const _: () = assert!(SLOTS_AT + 2 * SLOT_BYTES <= SUMMARY_AT);
 
-/// Where pages and their words lie in a file of a given length.
+/// Layout of pages and their words in a file of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) page_bytes: u64,

@@ -50,8 +50,8 @@ pub(crate) enum Filling {
     Moved = 2,
 }
 
-/// How deep into the reserve of free pages a request may go, so that a full region can still be
-/// emptied.
+/// Depth to which a request may go into the reserve of free pages, so that a full region can still
+/// be emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     /// A change that adds. It leaves the whole reserve.
@@ -224,7 +224,7 @@ impl Pages {
     /// Takes the emptiest of the pages listed as sparse, with its live bytes. It is listed again
     /// when it becomes sparser.
     pub(crate) fn next_sparse(&mut self) -> Option<(usize, u64)> {
-        // What holds nothing leaves by the next persist. A batch has made few such pages.
+        // A page that holds nothing leaves by the next persist. A batch has made few such pages.
         while let Some(page) = self.uses.take_sparsest() {
             if self.is_settled(page) && (self.uses[page].held > 0 || self.uses[page].nodes) {
                 return Some((page, self.live_in(page)));

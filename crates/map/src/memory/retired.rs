@@ -1,4 +1,4 @@
-//! Retired space waits here until no reader can see it.
+//! Retired pages and nodes, which wait until no reader can see them.
 //!
 //! Thread-safety: owned by the writer's lock. Keeps (I8).
 
@@ -91,7 +91,7 @@ impl<T> Retired<T> {
         self.things.iter()
     }
 
-    /// Takes all that waits, whoever may see it.
+    /// Takes all that waits, though readers may see it.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.closed.clear();
         self.present = 0;

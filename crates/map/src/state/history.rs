@@ -35,7 +35,7 @@ pub(crate) struct History {
     versions: u64,
 }
 
-/// Where a history stood before some changes.
+/// State of a history before some changes.
 pub(crate) struct Mark {
     head: u64,
     times: Timestamps,

@@ -6,7 +6,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::pages::Pages;
 
-/// What is known of the pages.
+/// Knowledge of the pages' content.
 pub(crate) struct Known {
     is_exact: bool,
     /// Cause of a failed traversal.

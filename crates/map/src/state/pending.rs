@@ -76,7 +76,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Takes the changes that are unread from one who has read those and perhaps newer ones.
+    /// Takes the changes that are unread from a reader of those and perhaps newer ones.
     pub(crate) fn take_over(&mut self, read: Pending) {
         let mut older = read.known;
         older.truncate(std::mem::take(&mut self.unread) as usize);

@@ -1,4 +1,4 @@
-//! Which timestamps reads may use: the mark below which versions are forgotten, and the views that
+//! Timestamps that reads may use: the mark below which versions are forgotten, and the views that
 //! hold it.
 //!
 //! A reader of one moment compares its timestamp with the mark after it has pinned, and is safe:
@@ -9,7 +9,7 @@
 //! fences, and looks at the mark; the writer stores the mark, fences, and looks at the views. If
 //! both come at once, the writer sees the view; it then waits for the view to have looked, and
 //! lowers the mark again if the view was let in. Until then the mark stands above that view:
-//! whoever reads under a view does not ask the mark.
+//! a reader under a view does not ask the mark.
 //!
 //! Thread-safety: all of it is shared; marks are raised and set under the writer's lock. Keeps
 //! (I8).

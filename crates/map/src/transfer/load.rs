@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(map.check().expect("a sound map"), 1500);
     }
 
-    /// Hazard: who begins a load waits for a collection round, which takes seconds where millions
+    /// Hazard: the begin of a load waits for a collection round, which takes seconds where millions
     /// of objects are to be moved; or a load that does not come after all keeps the collector away
     /// for good.
     #[test]

@@ -25,7 +25,7 @@ const STEP_RECORDS: usize = 1024;
 struct Reachable {
     /// Records that are entries, or older versions of those that are kept.
     records: FxHashSet<Ref>,
-    /// How many of them are versions.
+    /// Count of the versions among them.
     versions: u64,
     node_bytes: u64,
     /// Rollback records that are no versions of a key: tags.

@@ -25,10 +25,10 @@ const REGION_PER_SLACK: u64 = 64;
 /// Bounds of that slack, in pages. More would make a small list in a large region slow to open.
 const SLACK_PAGES: (u64, u64) = (64, 6144);
 
-/// How much garbage a round leaves.
+/// Garbage that a round leaves.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
-    /// A quarter of the live bytes: who asks wants the room.
+    /// A quarter of the live bytes: the caller wants the room.
     Thorough,
     /// Half of what starts a round. The emptiest pages cost the fewest moves, and those that would
     /// come next go on emptying until the next round.

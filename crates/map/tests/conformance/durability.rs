@@ -13,7 +13,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("restarts do not wear the map out", restarts_do_not_wear_the_map_out),
     ("restarts find versions, deletions and changes not applied", restarts_find_everything),
     ("the background thread persists idle batches", the_background_thread_persists),
-    ("names that are taken, or not there, are told", names_are_told),
+    ("names that are taken, or not there, are reported", names_are_reported),
 ];
 
 fn what_is_persisted_is_there(place: &Place) {
@@ -117,7 +117,7 @@ fn the_background_thread_persists(place: &Place) {
     assert_eq!(place.open("map").timestamps().last, 20);
 }
 
-fn names_are_told(place: &Place) {
+fn names_are_reported(place: &Place) {
     let map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
     map.persist().expect("persisted");

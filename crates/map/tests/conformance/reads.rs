@@ -10,7 +10,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a deletion hides what is older, not what is newer", a_deletion_hides_what_is_older),
     ("a change is seen once its call returns", a_change_is_seen_once_its_call_returns),
     ("a value stays what it was while it is held", a_value_stays_what_it_was),
-    ("many versions of one key are told apart", many_versions_of_one_key),
+    ("many versions of one key are distinguished", many_versions_of_one_key),
     ("both ways of opening find the same", both_ways_of_opening_find_the_same),
 ];
 

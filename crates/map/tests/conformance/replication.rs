@@ -18,7 +18,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("the meta blob outlives rollbacks, loads and restarts", the_meta_blob_outlives),
     ("a comparison tells what it rests on", a_comparison_tells_what_it_rests_on),
     ("a view holds what it shows", a_view_holds_what_it_shows),
-    ("a backlog is forgotten in turns", a_backlog_is_forgotten_in_turns),
+    ("a backlog is forgotten in steps", a_backlog_is_forgotten_in_steps),
     ("a view ends with the content it is of", a_view_ends_with_its_content),
     ("a scan outlives the content it is of", a_scan_outlives_its_content),
     ("a stream goes on from any position", a_stream_goes_on_from_any_position),
@@ -27,7 +27,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a limit counts garbage alone, also right after a start", a_limit_counts_garbage_alone),
     ("a snapshot with a limit ends", a_snapshot_with_a_limit_ends),
     ("a load after a reset needs no room for both", a_load_after_a_reset),
-    ("an unfinished load after a reset is told", an_unfinished_load_is_told),
+    ("an unfinished load after a reset is reported", an_unfinished_load_is_reported),
     ("tags travel in snapshots", tags_travel_in_snapshots),
     ("thousands of values can be held", thousands_of_values_can_be_held),
     ("a map is opened by its kind", a_map_is_opened_by_its_kind),
@@ -210,7 +210,7 @@ fn a_view_holds_what_it_shows(place: &Place) {
 
 /// Hazards: one change forgets all that a view had held, while others wait; or it is never
 /// forgotten.
-fn a_backlog_is_forgotten_in_turns(place: &Place) {
+fn a_backlog_is_forgotten_in_steps(place: &Place) {
     const BACKLOG: Ts = 2000;
     let map = place.create("map");
     for ts in 1..=BACKLOG {
@@ -389,7 +389,7 @@ fn a_load_after_a_reset(place: &Place) {
     }
 }
 
-fn an_unfinished_load_is_told(place: &Place) {
+fn an_unfinished_load_is_reported(place: &Place) {
     let mut map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
     map.set_meta(b"meta").expect("it is short");

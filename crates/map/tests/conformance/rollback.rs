@@ -15,7 +15,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a rollback of nothing does nothing", a_rollback_of_nothing_does_nothing),
     ("timestamps can be used again after a rollback", timestamps_can_be_used_again),
     ("what is applied stays applied", what_is_applied_stays_applied),
-    ("the list of changes begins where it is told and ends when it is told", the_list_of_changes),
+    ("the list of changes begins and ends where the caller says", the_list_of_changes),
     ("rollbacks of thousands leave what was before", rollbacks_of_thousands),
 ];
 

@@ -11,7 +11,7 @@ const fn error(number: u32, rule: &'static str, error: &'static str, shown_by: &
 pub const PLANTED: &[Planted] = &[
     error(100, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
     error(101, "(I2)", "the root record in force is overwritten", "list mixed"),
-    error(102, "maps.md, Persist", "two persists have the same number", "list mixed"),
+    error(102, "maps.md, Persisting", "two persists have the same number", "list mixed"),
     error(103, "(I1)", "a batch closes one change late", "btree each persisted"),
     error(104, "(I1)", "timestamps that moved without a change are not persisted", "list mixed"),
     error(
