@@ -304,7 +304,7 @@ impl<I: Structure> OrderedMap for Map<I> {
     }
 
     fn meta(&self) -> Vec<u8> {
-        self.core.state.lock().meta.clone()
+        self.core.state.lock().meta().to_vec()
     }
 
     fn persist(&self) -> Result<()> {

@@ -293,25 +293,6 @@ mod tests {
         ends::<crate::TreeIndex>();
     }
 
-    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went
-    /// on with it.
-    #[test]
-    fn what_a_refused_view_was_in_the_way_of_is_forgotten() {
-        let (list, tree) = (map::<crate::ListIndex>(), map::<crate::TreeIndex>());
-        list.forget(2).expect("it is applied");
-        tree.forget(2).expect("it is applied");
-        // A call that forgets met a view that was refused a moment later.
-        for views in [&list.core.shared.views, &tree.core.shared.views] {
-            assert_eq!(views.enter(1), Err(2));
-            assert!(views.is_out_of_the_way(4), "it has left by now, or finds that there is something to do");
-        }
-        list.core.state.lock().history.set_forget_to(4);
-        tree.core.state.lock().history.set_forget_to(4);
-        list.core.go_on_forgetting();
-        tree.core.go_on_forgetting();
-        assert_eq!([list.timestamps().forgotten, tree.timestamps().forgotten], [4, 4]);
-    }
-
     #[test]
     fn the_end_of_a_prefix_is_the_least_key_above() {
         assert_eq!(after_prefix(b"ab"), Some(b"ac".to_vec()));

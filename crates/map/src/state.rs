@@ -2,7 +2,7 @@
 //!
 //! - [`shared`]: what readers use without a lock: records, index, [`views`], [`wake`]
 //! - [`State`], under the writer's lock: [`history`] with [`pending`], [`ended`], [`holds`],
-//!   [`known`], [`unpersisted`]. Its methods: [`change`], [`retention`], [`persist`]
+//!   [`known`]. Its methods: [`change`], [`retention`], [`persist`]
 //! - [`collector`] with [`milestones`], [`closing`]
 //!
 //! Thread-safety: a [`State`] is owned by the writer's lock.
@@ -17,10 +17,9 @@ pub(crate) mod holds;
 mod known;
 pub(crate) mod milestones;
 pub(crate) mod pending;
-mod persist;
+pub(crate) mod persist;
 mod retention;
 pub(crate) mod shared;
-mod unpersisted;
 pub(crate) mod views;
 pub(crate) mod wake;
 
@@ -35,7 +34,6 @@ use crate::state::history::History;
 use crate::state::holds::Holds;
 use crate::state::known::Known;
 use crate::state::shared::Shared;
-use crate::state::unpersisted::Unpersisted;
 
 /// Numbers of persists left from which on changes are refused. Half of them are for taking back,
 /// applying and forgetting what was changed, the rest for persisting and for a snapshot.
@@ -49,8 +47,11 @@ pub(crate) struct State<I: Index> {
     pub(crate) ended: Ended,
     pub(crate) holds: Holds,
     pub(crate) known: Known,
-    pub(crate) unpersisted: Unpersisted,
-    pub(crate) meta: Vec<u8>,
+    meta: Vec<u8>,
+    /// Changes since the last persist.
+    changes: u32,
+    /// Whether a persist would save anything.
+    is_dirty: bool,
 }
 
 impl<I: Index> State<I> {
@@ -69,8 +70,9 @@ impl<I: Index> State<I> {
             ended,
             holds: Holds::default(),
             known: Known::open(I::KIND == Kind::List, root.live),
-            unpersisted: Unpersisted::default(),
             meta,
+            changes: 0,
+            is_dirty: false,
         }
     }
 
@@ -96,7 +98,7 @@ impl<I: Index> State<I> {
     #[inline]
     pub(crate) fn editing(&mut self, urgency: Urgency) -> Editing<'_, I> {
         let State { pages, writer, history, ended, .. } = self;
-        Editing { writer, pages, urgency, forgotten: history.times().forgotten, dead: ended.swept() }
+        Editing { writer, pages, urgency, forgotten: history.times.forgotten, dead: &mut ended.dead }
     }
 
     /// Takes back what is not published. Returns whether that is all since the last publication.
@@ -104,9 +106,30 @@ impl<I: Index> State<I> {
         shared.index.abort(&mut self.writer, &mut self.pages)
     }
 
+    /// Whether a persist would save anything.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// Notes that a persist would save something.
+    #[inline]
+    pub(crate) fn set_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
     /// Whether nothing has changed since a persist.
     pub(crate) fn is_unchanged(&self, number: u64) -> bool {
-        self.pages.number() == number && !self.unpersisted.is_dirty()
+        self.pages.number() == number && !self.is_dirty
+    }
+
+    /// Blob of the caller, beside all keys.
+    pub(crate) fn meta(&self) -> &[u8] {
+        &self.meta
+    }
+
+    pub(crate) fn set_meta(&mut self, meta: &[u8]) {
+        self.meta = meta.to_vec();
+        self.is_dirty = true;
     }
 
     /// Checks that keys may be changed. Error: `ReadOnly`, `Partial`.

@@ -12,11 +12,11 @@ use crate::upkeep::structure::Structure;
 impl<I: Structure> Core<I> {
     pub(crate) fn set(&self, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_size(key, Some(value))?;
-        self.with_room(1, |state| state.set(&self.shared, ts, key, value))
+        self.with_room(1, |state| state.set(&self.shared, ts, key, Some(value))).map(drop)
     }
 
     pub(crate) fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool> {
-        self.with_room(1, |state| state.delete(&self.shared, ts, key))
+        self.with_room(1, |state| state.set(&self.shared, ts, key, None))
     }
 
     pub(crate) fn compare_and_set(
@@ -49,8 +49,7 @@ impl<I: Structure> Core<I> {
         self.check_length("meta blob", meta.len(), META_BYTES_MAX)?;
         let mut state = self.state.lock();
         state.check_last_numbers(&self.shared)?;
-        state.meta = meta.to_vec();
-        state.unpersisted.note();
+        state.set_meta(meta);
         self.shared.wake.stir();
         Ok(())
     }

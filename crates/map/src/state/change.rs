@@ -11,22 +11,17 @@ use crate::memory::format::Ref;
 use crate::memory::pages::{Filling, Urgency};
 use crate::ordered_map::{Compared, KeyChange};
 use crate::state::State;
+use crate::state::history::History;
 use crate::state::pending::Change;
 use crate::state::shared::Shared;
 use crate::timestamps::Ts;
 use perdura_pmem::planted;
 
 impl<I: Index> State<I> {
-    pub(crate) fn set(&mut self, shared: &Shared<I>, ts: Ts, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Gives a key a value, or deletes it. Returns whether that changed anything.
+    pub(crate) fn set(&mut self, shared: &Shared<I>, ts: Ts, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         self.check_change(shared, ts)?;
-        self.change(shared, ts, key, Some(value), |_| true)?;
-        self.changed(shared, 1);
-        Ok(())
-    }
-
-    pub(crate) fn delete(&mut self, shared: &Shared<I>, ts: Ts, key: &[u8]) -> Result<bool> {
-        self.check_change(shared, ts)?;
-        let changed = self.change(shared, ts, key, None, has_value)?;
+        let changed = self.change(shared, ts, key, value, |newest| value.is_some() || has_value(newest))?;
         if changed {
             self.changed(shared, 1);
         }
@@ -59,22 +54,23 @@ impl<I: Index> State<I> {
     /// Changes a key at the next timestamp, applies that and forgets what it replaces. Returns the
     /// timestamp, and whether the key was changed.
     pub(crate) fn put(&mut self, shared: &Shared<I>, key: &[u8], value: Option<&[u8]>) -> Result<(Ts, bool)> {
-        let ts = self.history.times().last + 1;
+        let ts = self.history.times.last + 1;
         self.check_change(shared, ts)?;
         self.history.read(&shared.records)?;
         let changed = self.change(shared, ts, key, value, |newest| value.is_some() || has_value(newest))?;
         if changed {
-            self.apply_and_forget(shared);
+            self.apply_and_forget(shared, ts);
         }
         Ok((ts, changed))
     }
 
     /// Follows a change, before any persist covers it, so that no crash leaves the change
     /// unapplied.
-    fn apply_and_forget(&mut self, shared: &Shared<I>) {
+    fn apply_and_forget(&mut self, shared: &Shared<I>, ts: Ts) {
         // Planted: the batch closes before the change is applied.
         planted(136).then(|| self.persist(shared));
-        self.history.apply_last();
+        self.history.times.applied = ts;
+        self.history.forget_to = self.history.forget_to.max(ts);
         // A backlog that views have held so far goes on in steps, at later changes or in the
         // background.
         self.forget_some(shared);
@@ -89,26 +85,27 @@ impl<I: Index> State<I> {
     pub(crate) fn batch(&mut self, shared: &Shared<I>, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
         self.check_change(shared, ts)?;
         self.history.read(&shared.records)?;
-        let (mark, ended) = (self.history.mark(), self.ended.len());
-        if let Err(error) = self.change_all(shared, ts, tag, changes) {
-            let (made, head) = self.history.since_mark(&mark);
+        let History { head, times, ref pending, .. } = self.history;
+        let (before, dead) = (pending.len(), self.ended.dead.len());
+        let changed = self.change_all(shared, ts, tag, changes);
+        let made = (self.history.pending.len() - before) as usize;
+        if let Err(error) = changed {
             if self.abort(shared) {
                 self.drop_newest(shared, made, head);
                 // Forgotten deletions whose entries were taken over have them again.
-                self.ended.truncate(ended);
+                self.ended.dead.truncate(dead);
             } else {
                 self.take_back(shared, made, head)?;
             }
-            self.history.restore_times(&mark);
+            self.history.times = times;
             return Err(error);
         }
-        let (made, _) = self.history.since_mark(&mark);
         self.changed(shared, u32::try_from(made).unwrap_or(u32::MAX));
         Ok(())
     }
 
     fn change_all(&mut self, shared: &Shared<I>, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
-        let next = self.history.head();
+        let next = self.history.head;
         let new = New { ts, key: &[], value: Some(tag), tag: true, next, older: 0 };
         let record = shared.records.append(&mut self.pages, Filling::Records, &new, Urgency::Ordinary)?;
         self.history.add(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
@@ -147,10 +144,10 @@ impl<I: Index> State<I> {
         let replaces = newest.is_some_and(|(_, found)| found == ts);
         if let (Some((record, _)), Some((value, found))) = (found, newest) {
             // A forgotten deletion is no version: it only has not been swept.
-            let is_over = value.is_none() && found <= self.history.times().forgotten;
+            let is_over = value.is_none() && found <= self.history.times.forgotten;
             (before, over) = if is_over { (Ref::NONE, Some(record)) } else { (record, None) };
         }
-        let new = New { ts, key, value, tag: false, next: self.history.head(), older: before.offset() };
+        let new = New { ts, key, value, tag: false, next: self.history.head, older: before.offset() };
         let record = shared.records.append(&mut self.pages, Filling::Records, &new, urgency)?;
         let put = shared.index.put(&mut self.editing(urgency), &place, key, Some(record));
         if let Err(error) = put {
@@ -160,12 +157,10 @@ impl<I: Index> State<I> {
             }
             return Err(error);
         }
-        if let Some(over) = over {
-            self.ended.add(over);
-        }
+        self.ended.dead.extend(over);
         // Planted: the record is freed although the chain runs through it.
         if replaces && planted(134) {
-            self.ended.add(before);
+            self.ended.dead.push(before);
         }
         self.history.add(Change { ts, record, before, replaces, tag: false });
         Ok(true)
@@ -184,7 +179,7 @@ impl<I: Index> State<I> {
         let Ok(found) = shared.records.get(object) else { return Ok(None) };
         let ts = found.header.ts;
         // Planted: records that may be rolled back are moved.
-        if found.header.tag || ts > self.history.times().forgotten && !planted(127) {
+        if found.header.tag || ts > self.history.times.forgotten && !planted(127) {
             return Ok(None);
         }
         if found.header.deletion {
@@ -204,7 +199,7 @@ impl<I: Index> State<I> {
             self.pages.end(copy);
             return Err(error);
         }
-        self.ended.add(object);
+        self.ended.dead.push(object);
         self.moved(shared);
         Ok(Some(copy))
     }
@@ -212,7 +207,8 @@ impl<I: Index> State<I> {
     /// Counts an object that was moved.
     pub(crate) fn moved(&mut self, shared: &Shared<I>) {
         shared.index.publish(&mut self.writer);
-        self.unpersisted.add(1);
+        self.changes += 1;
+        self.is_dirty = true;
         self.recycle(shared);
     }
 }

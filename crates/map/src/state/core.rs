@@ -36,33 +36,14 @@ impl<I: Index> Core<I> {
     }
 
     pub(crate) fn forget(&self, up_to: Ts) -> Result<()> {
-        let shared = &self.shared;
-        loop {
-            let mut state = self.state.lock();
-            state.check_revisable(shared)?;
-            if !state.history.ask_to_forget(&shared.records, up_to)? {
-                return Ok(());
-            }
-            state.history.read(&shared.records)?;
-            if !state.forget_some(shared) {
-                return Ok(());
-            }
-            if state.ended.are_many() {
-                state.persist(shared);
-            }
-        }
+        while self.state.lock().forget(&self.shared, up_to)? {}
+        Ok(())
     }
 
     /// Goes on with forgetting that a view had held.
     pub(crate) fn forget_rest(&self) -> Result<()> {
-        let up_to = {
-            let state = self.state.lock();
-            if !state.history.is_behind() || state.holds.is_loading() {
-                return Ok(());
-            }
-            state.history.forget_to()
-        };
-        self.forget(up_to)
+        let rest = self.state.lock().rest_to_forget();
+        rest.map_or(Ok(()), |up_to| self.forget(up_to))
     }
 
     /// Goes on with what a view that has left was in the way of, unless the background thread does.
@@ -85,7 +66,7 @@ impl<I: Index> Core<I> {
         let changes: Vec<Change> = {
             let mut state = self.state.lock();
             state.history.read(records)?;
-            state.history.since(from).copied().collect()
+            state.history.pending.since(from).copied().collect()
         };
         // Planted: changes count that others at the same timestamp have replaced.
         let replaced: FxHashSet<_> =
@@ -137,5 +118,35 @@ impl<I: Index> Core<I> {
 
     pub(crate) fn has_run(&self, bytes: u64) -> bool {
         self.state.lock().pages.has_run(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Layout, ListIndex, Map, OrderedMap, Structure, TreeIndex};
+    use perdura_pmem::{Medium, SimMedium};
+    use std::sync::Arc;
+
+    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went
+    /// on with it.
+    #[test]
+    fn what_a_refused_view_was_in_the_way_of_is_forgotten() {
+        fn is_forgotten<I: Structure>() {
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+            let config = Config { background: false, ..Config::default() };
+            let map = Map::<I>::create(&medium, "map", &Layout::list(1 << 20), &config).expect("there is room");
+            (1..=5).for_each(|ts| map.set(ts, b"key", b"value").expect("there is room"));
+            map.apply(5).expect("it is there");
+            map.forget(2).expect("it is applied");
+            // A call that forgets met a view that was refused a moment later.
+            let views = &map.core.shared.views;
+            assert_eq!(views.enter(1), Err(2));
+            assert!(views.is_out_of_the_way(4), "it has left by now, or finds that there is something to do");
+            map.core.state.lock().history.forget_to = 4;
+            map.core.go_on_forgetting();
+            assert_eq!(map.timestamps().forgotten, 4);
+        }
+        is_forgotten::<ListIndex>();
+        is_forgotten::<TreeIndex>();
     }
 }

@@ -18,11 +18,11 @@ pub(crate) type Abandoned = Box<dyn Iterator<Item = Ref> + Send>;
 #[derive(Default)]
 pub(crate) struct Ended {
     /// Records that are no longer needed since the last persist.
-    dead: Vec<Ref>,
+    pub(super) dead: Vec<Ref>,
     /// Records rolled back since the last persist.
-    cut: Vec<Ref>,
+    pub(super) cut: Vec<Ref>,
     /// Forgotten deletions whose entries the index may still have.
-    to_sweep: Vec<Ref>,
+    pub(super) to_sweep: Vec<Ref>,
     /// List: dead deletions, by offset, found since the collector's last round and still linked.
     dead_deletions: Vec<u64>,
     /// Records of loads that were broken off, which are given up some in each persist.
@@ -34,45 +34,14 @@ impl Ended {
         Ended { dead_deletions, ..Ended::default() }
     }
 
-    /// Adds a record that is no longer needed.
-    #[inline]
-    pub(crate) fn add(&mut self, record: Ref) {
-        self.dead.push(record);
-    }
-
-    /// Receives the records that the index sweeps.
-    #[inline]
-    pub(crate) fn swept(&mut self) -> &mut Vec<Ref> {
-        &mut self.dead
-    }
-
-    /// Count of the records that are no longer needed.
-    pub(crate) fn len(&self) -> usize {
-        self.dead.len()
-    }
-
-    /// Whether there are so many that a step persists.
-    pub(crate) fn are_many(&self) -> bool {
+    /// Whether so many records have died that a step persists.
+    pub(super) fn are_many(&self) -> bool {
         self.dead.len() > DEAD_MAX
-    }
-
-    /// Takes back all but the first `len` records that were no longer needed.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.dead.truncate(len);
-    }
-
-    /// Adds a record that was rolled back.
-    pub(crate) fn cut(&mut self, record: Ref) {
-        self.cut.push(record);
     }
 
     /// Adds a deletion whose entry is to be taken out of the index.
     pub(crate) fn sweep_later(&mut self, deletion: Ref) {
         self.to_sweep.push(deletion);
-    }
-
-    pub(crate) fn next_to_sweep(&mut self) -> Option<Ref> {
-        self.to_sweep.pop()
     }
 
     /// Count of the deletions to be taken out of the index.
@@ -99,7 +68,7 @@ impl Ended {
 
     /// Gives up some of the records of loads that were broken off. Returns whether it has, and
     /// whether there are more.
-    pub(crate) fn give_up_some(&mut self, pages: &mut Pages) -> (bool, bool) {
+    pub(super) fn give_up_some(&mut self, pages: &mut Pages) -> (bool, bool) {
         let Some(records) = self.abandoned.last_mut() else { return (false, false) };
         let mut count = 0;
         records.take(STEP_RECORDS).for_each(|record| {
@@ -113,7 +82,7 @@ impl Ended {
     }
 
     /// After a persist, which no longer reaches them: ends the records.
-    pub(crate) fn settle(&mut self, pages: &mut Pages, kind: Kind) {
+    pub(super) fn settle(&mut self, pages: &mut Pages, kind: Kind) {
         for record in self.cut.drain(..) {
             pages.end(record);
         }

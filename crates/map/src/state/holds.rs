@@ -2,7 +2,7 @@
 //!
 //! A hold with a limit ends by itself when the garbage it may be keeping exceeds that. Its readers
 //! look at it after pinning: garbage that an ended hold had kept is freed only when no pin is as
-//! old as its end.
+//! old as its end. Keeps (I8).
 
 use crate::memory::pin::Pins;
 use perdura_pmem::planted;

@@ -11,11 +11,14 @@ use crate::index::Index;
 use crate::memory::format::Ref;
 use crate::memory::pages::Urgency;
 use crate::state::State;
+use crate::state::history::History;
 use crate::state::pending::Change;
 use crate::state::shared::Shared;
-use crate::timestamps::Ts;
+use crate::timestamps::{Timestamps, Ts};
 use perdura_pmem::planted;
 
+/// Changes forgotten in one step under the writer's lock, besides those of the same timestamp.
+const STEP_CHANGES: usize = 256;
 /// Deletions swept in one step under the writer's lock.
 const STEP_SWEEPS: usize = 16;
 /// Forgotten deletions beyond which a map without a background thread sweeps some at each change
@@ -27,8 +30,14 @@ const STEP_LOOKS: usize = 256;
 impl<I: Index> State<I> {
     pub(crate) fn apply(&mut self, shared: &Shared<I>, ts: Ts) -> Result<()> {
         self.check_revisable(shared)?;
-        if self.history.apply(&shared.records, ts)? {
-            self.unpersisted.note();
+        let Timestamps { last, applied, .. } = self.history.times;
+        if ts > last {
+            let what = format!("timestamp {ts} cannot be applied: the newest change is at {last}");
+            return Err(shared.records.error(ErrorKind::Timestamp, what));
+        }
+        if ts > applied {
+            self.history.times.applied = ts;
+            self.is_dirty = true;
             self.keep_for_rollback(shared, 0);
             shared.wake.stir();
         }
@@ -37,14 +46,28 @@ impl<I: Index> State<I> {
 
     pub(crate) fn rollback(&mut self, shared: &Shared<I>, from: Ts) -> Result<()> {
         self.check_revisable(shared)?;
-        let (count, head) = self.history.before(&shared.records, from)?;
-        if from > self.history.times().last {
+        let Timestamps { last, applied, .. } = self.history.times;
+        if from <= applied {
+            let what = format!("no rollback from {from}: changes up to {applied} are applied");
+            return Err(shared.records.error(ErrorKind::Timestamp, what));
+        }
+        self.history.read(&shared.records)?;
+        if from > last {
             return Ok(());
         }
+        let History { pending, head, .. } = &self.history;
+        let count = pending.since(from).count();
+        let head = match pending.since(from).next() {
+            Some(oldest) => shared.records.next(oldest.record.offset())?,
+            None => *head,
+        };
         self.take_back(shared, count, head)?;
-        // Planted: a rollback leaves the newest timestamp one too high.
-        self.history.lower_last(from - u64::from(!planted(129)));
-        self.unpersisted.note();
+        // The change that comes next is not durable yet. Planted: a rollback leaves the newest
+        // timestamp one too high.
+        let last = last.min(from - u64::from(!planted(129)));
+        self.history.times.last = last;
+        self.history.not_durable_from(last + 1);
+        self.is_dirty = true;
         self.keep_for_rollback(shared, 0);
         shared.wake.stir();
         Ok(())
@@ -53,9 +76,9 @@ impl<I: Index> State<I> {
     /// Takes back the newest `count` changes, before which the chain had the head `head`: puts back
     /// the versions that they took the place of, and takes their records off the chain. Room is
     /// kept for it.
-    pub(crate) fn take_back(&mut self, shared: &Shared<I>, count: usize, head: u64) -> Result<()> {
+    pub(super) fn take_back(&mut self, shared: &Shared<I>, count: usize, head: u64) -> Result<()> {
         for newer in 0..count {
-            let change = self.history.newest_but(newer);
+            let change = self.history.pending.newest_but(newer).copied();
             if let Some(change) = change.filter(|change| !change.tag)
                 && let Err(error) = self.put_back(shared, &change)
             {
@@ -82,29 +105,63 @@ impl<I: Index> State<I> {
 
     /// Takes the records of the newest `count` changes, which the index does not name any more, off
     /// the chain.
-    pub(crate) fn drop_newest(&mut self, shared: &Shared<I>, count: usize, head: u64) {
+    pub(super) fn drop_newest(&mut self, shared: &Shared<I>, count: usize, head: u64) {
         self.history.drop_newest(count, head, &mut self.ended);
-        self.unpersisted.note();
+        self.is_dirty = true;
         self.recycle(shared);
+    }
+
+    /// Whether there is something to forget that views do not hold any more.
+    pub(crate) fn wants_forget(&self, shared: &Shared<I>) -> bool {
+        let up_to = self.history.forget_to.min(shared.views.oldest());
+        up_to > self.history.times.forgotten && self.check_revisable(shared).is_ok()
+    }
+
+    /// Timestamp up to which callers have asked to forget, if that is not done.
+    pub(crate) fn rest_to_forget(&self) -> Option<Ts> {
+        let History { forget_to, times, .. } = self.history;
+        (forget_to > times.forgotten && !self.holds.is_loading()).then_some(forget_to)
+    }
+
+    /// Forgets up to a timestamp, in as many steps as it needs. Returns whether there is more to do
+    /// now.
+    pub(crate) fn forget(&mut self, shared: &Shared<I>, up_to: Ts) -> Result<bool> {
+        self.check_revisable(shared)?;
+        let Timestamps { applied, forgotten, .. } = self.history.times;
+        if up_to > applied {
+            let what = format!("timestamp {up_to} cannot be forgotten: only {applied} is applied");
+            return Err(shared.records.error(ErrorKind::Timestamp, what));
+        }
+        self.history.forget_to = self.history.forget_to.max(up_to);
+        if up_to <= forgotten {
+            return Ok(false);
+        }
+        self.history.read(&shared.records)?;
+        let has_more = self.forget_some(shared);
+        if has_more && self.ended.are_many() {
+            self.persist(shared);
+        }
+        Ok(has_more)
     }
 
     /// Forgets the oldest changes up to where callers have asked to, those of a timestamp together,
     /// so that at every persist the pending changes are those above `forgotten`. Returns whether
     /// there is more to do now.
-    pub(crate) fn forget_some(&mut self, shared: &Shared<I>) -> bool {
-        let (forget_to, step) = (self.history.forget_to(), self.history.forget_step());
+    pub(super) fn forget_some(&mut self, shared: &Shared<I>) -> bool {
+        let History { forget_to, times, ref pending, .. } = self.history;
+        let step = pending.at(STEP_CHANGES).map_or(forget_to, |change| forget_to.min(change.ts));
         // The mark rises before versions go that a read below it would see. Planted: only after.
         let is_late = planted(132);
         let up_to = if is_late { step } else { shared.views.raise(step) };
         let may_go_on = up_to < step && shared.views.is_out_of_the_way(forget_to);
-        if self.history.is_forgotten(up_to) {
+        if up_to <= times.forgotten && pending.oldest().is_none_or(|change| change.ts > up_to) {
             return may_go_on;
         }
         self.history.forget(&shared.records, up_to, &mut self.ended);
         is_late.then(|| shared.views.raise(up_to));
-        self.unpersisted.note();
+        self.is_dirty = true;
         shared.wake.stir();
-        if !shared.config.background && self.ended.to_sweep() > TO_SWEEP_MAX {
+        if !shared.config.background && self.ended.to_sweep.len() > TO_SWEEP_MAX {
             // Nobody else may ever do it. Damage shows to its readers.
             _ = self.sweep_some(shared);
         }
@@ -120,19 +177,19 @@ impl<I: Index> State<I> {
         let (mut looks, mut swept) = (0, 0);
         let mut goes_on = true;
         while goes_on && looks < STEP_LOOKS && swept < STEP_SWEEPS {
-            let Some(deletion) = self.ended.next_to_sweep() else { return Ok(false) };
+            let Some(deletion) = self.ended.to_sweep.pop() else { return Ok(false) };
             looks += 1;
             match self.sweep_one(shared, deletion) {
                 Ok(has_swept) => swept += usize::from(has_swept),
                 Err(error) if error.kind() == ErrorKind::Full => {
-                    self.ended.sweep_later(deletion);
+                    self.ended.to_sweep.push(deletion);
                     goes_on = false;
                 }
                 Err(error) => return Err(error),
             }
         }
         // A tree has made nodes that the persist flushes.
-        if self.ended.are_many() || I::KIND == Kind::BTree && self.ended.len() > 0 {
+        if self.ended.are_many() || I::KIND == Kind::BTree && !self.ended.dead.is_empty() {
             self.persist(shared);
         }
         Ok(goes_on)
@@ -147,13 +204,13 @@ impl<I: Index> State<I> {
             return Ok(false);
         }
         let (_, found) = shared.records.at(at)?;
-        let before = self.ended.len();
+        let before = self.ended.dead.len();
         if let Err(error) = shared.index.sweep(&mut self.editing(Urgency::Upkeep), found.key) {
             self.abort(shared);
             return Err(error);
         }
         shared.index.publish(&mut self.writer);
-        self.unpersisted.note_if(self.ended.len() > before);
+        self.is_dirty |= self.ended.dead.len() > before;
         self.recycle(shared);
         Ok(true)
     }

@@ -97,7 +97,7 @@ impl<I: Index> Content<I> {
         });
         let Header { last, applied, forgotten, tag_ts, tag } = header;
         let times = Timestamps { last, applied, forgotten, persisted: 0 };
-        state.history = History::loaded(times, Tagged { ts: tag_ts, tag }, (head, pending), versions);
+        state.history = History::new(times, Tagged { ts: tag_ts, tag }, (head, pending), versions);
         state.known.set_exact();
         shared.records.are_checked.store(true, Ordering::Relaxed);
         state.keep_for_rollback(shared, 0);

@@ -198,7 +198,7 @@ impl<I: Index> Load<I> {
             state = core.state.lock();
         }
         state.holds.set_loading(false);
-        state.unpersisted.note();
+        state.set_dirty();
         drop(state);
         core.shared.wake.stir();
     }

@@ -16,8 +16,8 @@ use crate::error::{ErrorKind, Result};
 use crate::index::{Index, Walk};
 use crate::memory::record::Record;
 use crate::state::core::Core;
-use crate::state::history::Tagged;
 use crate::state::holds::Hold;
+use crate::state::persist::Persisted;
 use crate::state::shared::Shared;
 use crate::timestamps::Timestamps;
 use crate::transfer::stream::{self, FRAME_BYTES, Header};
@@ -32,21 +32,6 @@ const CHUNK_BYTES_MIN: usize = 64;
 trait Source: Send + Sync {
     fn chunk(&self, held: &Held, position: &mut Position, bytes_max: usize) -> Result<Vec<u8>>;
     fn release(&self, hold: &Arc<Hold>);
-}
-
-/// State persisted when a snapshot was taken.
-#[derive(Clone)]
-pub(crate) struct Persisted {
-    pub(crate) times: Timestamps,
-    pub(crate) root: u64,
-    pub(crate) head: u64,
-    /// Number of the next persist.
-    pub(crate) number: u64,
-    /// Count of the rollback records from the head on.
-    pub(crate) pending: u64,
-    /// Count of the versions.
-    pub(crate) versions: u64,
-    forgotten_tag: Tagged,
 }
 
 struct Held {
@@ -79,16 +64,7 @@ impl<I: Index> Core<I> {
         }
         let garbage = state.garbage();
         let hold = state.holds.add(garbage.saturating_add(garbage_max));
-        let history = &state.history;
-        let persisted = Persisted {
-            times: history.times(),
-            root: self.shared.index.root(),
-            head: history.head(),
-            number: state.pages.number(),
-            pending: history.pending(),
-            versions: history.versions(),
-            forgotten_tag: history.forgotten_tag().clone(),
-        };
+        let persisted = state.persisted(&self.shared);
         Ok((hold, persisted))
     }
 

@@ -6,9 +6,7 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
-use crate::state::State;
 use crate::state::core::Core;
-use crate::state::shared::Shared;
 use crate::upkeep::round::{Aim, Round, is_tight, pays, sweep};
 use crate::upkeep::structure::Structure;
 use std::sync::Arc;
@@ -92,8 +90,8 @@ impl Look {
         Look {
             number: state.pages.number(),
             live,
-            is_busy: is_busy || state.unpersisted.is_dirty() || has_more,
-            wants_forget: wants_forget(shared, &state),
+            is_busy: is_busy || state.is_dirty() || has_more,
+            wants_forget: state.wants_forget(shared),
             wants_sweep: to_sweep > most || !is_busy && to_sweep > 0,
             wants_collection: (!is_shrinking || is_tight(&state.space())) && pays(&state, &core.collector),
         }
@@ -103,14 +101,8 @@ impl Look {
     fn has_work<I: Index>(&self, core: &Core<I>, refused: bool) -> bool {
         let state = core.state.lock_behind();
         let has_changed = !state.is_unchanged(self.number) || core.is_asked();
-        has_changed || wants_forget(&core.shared, &state) || !refused && pays(&state, &core.collector)
+        has_changed || state.wants_forget(&core.shared) || !refused && pays(&state, &core.collector)
     }
-}
-
-/// Whether there is something to forget that views do not hold any more.
-fn wants_forget<I: Index>(shared: &Shared<I>, state: &State<I>) -> bool {
-    let up_to = state.history.forget_to().min(shared.views.oldest());
-    up_to > state.history.times().forgotten && state.check_revisable(shared).is_ok()
 }
 
 fn run<I: Structure>(core: &Core<I>) {

@@ -231,7 +231,7 @@ impl Round<'_, ListIndex> {
             self.memory.aged.remove(&record.offset());
             state.pages.released(record);
         }
-        state.unpersisted.note();
+        state.set_dirty();
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::format::Ref;
-use crate::state::pending::Pending;
+use crate::state::persist::Persisted;
 use crate::state::shared::Shared;
 use crate::upkeep::round::Round;
 use rustc_hash::FxHashSet;
@@ -16,10 +16,9 @@ pub trait Structure: Index {
     #[doc(hidden)]
     fn empty_pages(round: &mut Round<'_, Self>, victims: &FxHashSet<usize>) -> Result<()>;
 
-    /// Finds out what the pages in use at start hold, unless opening has: what a root reaches, and
-    /// the changes that may be rolled back.
+    /// Finds out what the pages in use at start hold, unless opening has.
     #[doc(hidden)]
-    fn count_reachable(_: &Round<'_, Self>, _root: u64, _changes: Pending) -> Result<()> {
+    fn count_reachable(_: &Round<'_, Self>, _: &Persisted) -> Result<()> {
         Ok(())
     }
 

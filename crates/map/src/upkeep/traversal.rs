@@ -1,7 +1,6 @@
 //! Traversal after a start: what the pages that were in use hold.
 
 use crate::error::Result;
-use crate::state::pending::Pending;
 use crate::upkeep::round::Round;
 use crate::upkeep::structure::Structure;
 use std::sync::atomic::Ordering;
@@ -9,17 +8,16 @@ use std::sync::atomic::Ordering;
 impl<I: Structure> Round<'_, I> {
     /// Counts what the newest persist reaches, unless that has been done.
     pub(crate) fn traverse(&self) -> Result<()> {
-        let (hold, root, changes) = {
+        let (hold, persisted) = {
             let mut state = self.state.lock_behind();
             if state.known.is_exact() {
                 return Ok(());
             }
             state.known.check()?;
             state.persist(self.shared);
-            let changes = Pending::unread(state.history.head(), state.history.pending());
-            (state.holds.add(u64::MAX), self.shared.index.root(), changes)
+            (state.holds.add(u64::MAX), state.persisted(self.shared))
         };
-        let mut traversed = I::count_reachable(self, root, changes);
+        let mut traversed = I::count_reachable(self, &persisted);
         let mut at = 0;
         loop {
             let mut state = self.state.lock_behind();

@@ -16,6 +16,7 @@ use crate::memory::format::{Ref, record_bytes};
 use crate::memory::pages::Urgency;
 use crate::state::State;
 use crate::state::pending::Pending;
+use crate::state::persist::Persisted;
 use crate::state::shared::Shared;
 use crate::upkeep::round::Round;
 use crate::upkeep::structure::Structure;
@@ -46,23 +47,21 @@ impl Structure for TreeIndex {
                 } else {
                     state.copy_record(shared, object, 0)?;
                 }
-                if state.unpersisted.changes() >= shared.config.changes_max {
-                    state.persist(shared);
-                }
+                state.persist_full(shared, 0);
             }
         }
         Ok(())
     }
 
-    fn count_reachable(round: &Round<'_, TreeIndex>, root: u64, changes: Pending) -> Result<()> {
+    fn count_reachable(round: &Round<'_, TreeIndex>, persisted: &Persisted) -> Result<()> {
         let Shared { records, index, .. } = round.shared;
         let mut step = Vec::with_capacity(STEP_OBJECTS + index.reader.branching() + 1);
         let forgotten = round.state.lock_behind().history.times().forgotten;
         let mut deletions = Vec::new();
         // A node, and each record once: a chain of versions longer than that is a circle.
         let most = STEP_OBJECTS as u64 + 1 + records.geometry.records_max();
-        let changes = round.read_aside(changes)?;
-        index.reader.for_each(root, &mut |link, node| {
+        let changes = round.read_aside(persisted)?;
+        index.reader.for_each(persisted.root, &mut |link, node| {
             index.reader.check(link)?;
             step.push(Found { object: Ref(link), is_node: true });
             if node.level() == 0 {
@@ -114,7 +113,8 @@ impl Structure for TreeIndex {
 impl Round<'_, TreeIndex> {
     /// Reads the changes without the writer's lock, so that no change has to, and hands them over.
     /// Returns their records.
-    fn read_aside(&self, mut changes: Pending) -> Result<Vec<Ref>> {
+    fn read_aside(&self, persisted: &Persisted) -> Result<Vec<Ref>> {
+        let mut changes = Pending::unread(persisted.head, persisted.pending);
         // The mark may rise above some of them meanwhile: it was checked, or is, by the reader of
         // them under the lock.
         changes.read(&self.shared.records, 0)?;
