@@ -9,13 +9,14 @@
 //!
 //! Top down, each room with its own inventory:
 //!
-//! - interface: `ordered_map`, `map`, `config`, `timestamps`, `space`, `error`
+//! - interface: `ordered_map`, `map`, `changes`, `config`, `timestamps`, `space`, `error`
 //! - `write`: changes by callers; `upkeep`: collector, traversal, audit, background thread
 //! - `scan`: reads, views and scans; `transfer`: snapshots and loads
 //! - `state`: the parts that these work on
 //! - `index`: the ordered index, in DRAM for the list, in pages for the B+-tree
 //! - `memory`: format, records, pages, readers' epochs
 
+mod changes;
 mod config;
 mod error;
 mod index;
@@ -30,6 +31,7 @@ mod transfer;
 mod upkeep;
 mod write;
 
+pub use changes::{Compared, KeyChange, Mutation};
 pub use config::{
     BRANCHING_MAX, BRANCHING_MIN, Config, KEY_BYTES_MAX, Kind, Layout, META_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_MIN,
     TAG_BYTES_MAX, VALUE_BYTES_MAX,
@@ -38,7 +40,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use index::list::ListIndex;
 pub use index::tree::TreeIndex;
 pub use map::{BTree, List, Map, create, open, open_as};
-pub use ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
+pub use ordered_map::OrderedMap;
 pub use scan::{Entry, Scan, Value, View};
 pub use space::Space;
 pub use timestamps::{Timestamps, Ts};

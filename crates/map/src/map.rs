@@ -3,6 +3,7 @@
 //! A new file is written under another name and renamed once its content is durable, so that no
 //! half-made map has its name.
 
+use crate::changes::{Compared, KeyChange, Mutation};
 use crate::config::{Config, Kind, Layout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Opened;
@@ -14,7 +15,7 @@ use crate::memory::format::{
 };
 use crate::memory::pages::Pages;
 use crate::memory::record::Records;
-use crate::ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
+use crate::ordered_map::OrderedMap;
 use crate::scan::{Scan, Value, View};
 use crate::space::Space;
 use crate::state::State;

@@ -12,6 +12,7 @@
 //! Thread-safety: changes wait for each other at a lock. Reads neither wait nor make others wait; a
 //! read that meets a change of the same node of a list's index looks again.
 
+use crate::changes::{Compared, KeyChange, Mutation};
 use crate::config::Kind;
 use crate::error::Result;
 use crate::scan::{Scan, Value, View};
@@ -20,42 +21,6 @@ use crate::timestamps::{Timestamps, Ts};
 use crate::transfer::load::Loader;
 use crate::transfer::snapshot::Snapshot;
 use std::ops::Bound;
-
-/// A change that is not forgotten, as its rollback record has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mutation<'a> {
-    /// The timestamp of the change.
-    pub ts: Ts,
-    /// The key it changed.
-    pub key: &'a [u8],
-    /// The value it gave the key, or none if it deleted the key.
-    pub value: Option<&'a [u8]>,
-    /// If there is one, this is no change of a key, but the tag of the timestamp. It comes before
-    /// the timestamp's changes.
-    pub tag: Option<&'a [u8]>,
-}
-
-/// One change of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyChange<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// Its new value, or none to delete it. Deleting a key that has no value changes nothing.
-    pub value: Option<&'a [u8]>,
-}
-
-/// The outcome of [`OrderedMap::compare_and_set`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
-    /// Whether the key had the expected value.
-    pub matched: bool,
-    /// The timestamp of the change that the answer rests on: this one if it changed the key,
-    /// otherwise that of the version it was compared with, or 0 if the key has none. Once
-    /// [`Timestamps::persisted`] has reached it, a crash does not undo the answer, unless a
-    /// rollback of newer versions of the key came before, which is persisted itself only by the
-    /// next persist; once [`Timestamps::applied`] has, a rollback does not.
-    pub ts: Ts,
-}
 
 /// An ordered map with versions in persistent memory.
 ///

@@ -1,8 +1,8 @@
 //! Changes of a map by its callers: sizes are checked, and room is made.
 
+use crate::changes::{Compared, KeyChange};
 use crate::config::{KEY_BYTES_MAX, META_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
-use crate::ordered_map::{Compared, KeyChange};
 use crate::state::State;
 use crate::state::core::Core;
 use crate::timestamps::Ts;

@@ -4,12 +4,12 @@
 //! A change that fails leaves the map as it was: nothing it made was published, and all of it is
 //! given back.
 
+use crate::changes::{Compared, KeyChange};
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::append::New;
 use crate::memory::format::Ref;
 use crate::memory::pages::{Filling, Urgency};
-use crate::ordered_map::{Compared, KeyChange};
 use crate::state::State;
 use crate::state::history::History;
 use crate::state::pending::Change;

@@ -1,10 +1,10 @@
 //! A map as its handles, its readers and its background thread share it: the composition of its
 //! parts, and forgetting, which all of them go on with.
 
+use crate::changes::Mutation;
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::free_map::RunSearch;
-use crate::ordered_map::Mutation;
 use crate::space::Space;
 use crate::state::State;
 use crate::state::closing::Closing;
