@@ -31,6 +31,9 @@ use crate::timestamps::Ts;
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 pub trait Index: Sized + Send + Sync + 'static {
     const KIND: Kind;
+    /// Whether the chain links all records, dead ones until the collector unlinks them, and not
+    /// only those that may be rolled back.
+    const LINKS_ALL: bool;
     /// State under the writer's lock.
     type Writer: Send;
     /// Place of a key's entry, whether there is one or not.
@@ -41,6 +44,11 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// The index of a root record. What a list's chain holds is counted in `pages`. Error:
     /// `Damaged`.
     fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<Self>>;
+
+    /// Bytes of the longest node in pages.
+    fn node_bytes(_: &Layout) -> u64 {
+        0
+    }
 
     /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
     fn newest(&self, key: &[u8]) -> Result<Newest<'_>>;
@@ -128,6 +136,8 @@ pub(crate) struct Opened<I: Index> {
     pub(crate) versions: u64,
     /// List: dead deletions that are still linked, by offset.
     pub(crate) dead_deletions: Vec<u64>,
+    /// Whether everything reachable was read, and counted in the pages.
+    pub(crate) is_counted: bool,
 }
 
 /// Context of a change of the index.

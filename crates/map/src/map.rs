@@ -11,7 +11,7 @@ use crate::index::list::ListIndex;
 use crate::index::tree::TreeIndex;
 use crate::memory::format::{
     Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
-    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, node_bytes, root_number, root_word, summary_word,
+    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, root_number, root_word, summary_word,
 };
 use crate::memory::pages::Pages;
 use crate::memory::record::Records;
@@ -22,6 +22,7 @@ use crate::state::State;
 use crate::state::core::Core;
 use crate::state::ended::Ended;
 use crate::state::history::{History, Tagged};
+use crate::state::known::Known;
 use crate::state::shared::Shared;
 use crate::timestamps::{Timestamps, Ts};
 use crate::transfer::load::Loader;
@@ -226,17 +227,16 @@ fn start<I: Structure>(
 ) -> Result<Core<I>> {
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
-    let node_bytes = if I::KIND == Kind::BTree { node_bytes(1, layout.branching) } else { 0 };
-    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
+    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, I::node_bytes(&layout))?;
     let records =
         Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
-    let Opened { index, writer, versions, dead_deletions } = I::open(&layout, &mut pages, &records, root)?;
+    let Opened { index, writer, versions, dead_deletions, is_counted } = I::open(&layout, &mut pages, &records, root)?;
     let mut history = History::open(root, tag, versions);
-    if I::KIND == Kind::List {
-        // Opening has read the whole chain: so no change has to read a part of it later.
+    if is_counted {
         history.read(&records)?;
     }
-    let state = State::open(root, meta, history, (pages, writer), Ended::open(dead_deletions));
+    let state =
+        State::open((pages, writer), history, Ended::open(dead_deletions), Known::open(is_counted, root.live), meta);
     Ok(Core::new(Shared::new(*config, records, index, root.forgotten, root.is_partial), state))
 }
 

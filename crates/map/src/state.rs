@@ -14,7 +14,7 @@ pub(crate) mod core;
 pub(crate) mod ended;
 pub(crate) mod history;
 pub(crate) mod holds;
-mod known;
+pub(crate) mod known;
 pub(crate) mod milestones;
 pub(crate) mod pending;
 pub(crate) mod persist;
@@ -23,10 +23,9 @@ pub(crate) mod shared;
 pub(crate) mod views;
 pub(crate) mod wake;
 
-use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Editing, Index};
-use crate::memory::format::{NUMBER_MAX, RootRecord};
+use crate::memory::format::NUMBER_MAX;
 use crate::memory::pages::{Pages, Urgency};
 use crate::space::Space;
 use crate::state::ended::Ended;
@@ -55,25 +54,15 @@ pub(crate) struct State<I: Index> {
 }
 
 impl<I: Index> State<I> {
-    /// The state of a root record, whose index was opened.
+    /// The state of a map that was just opened.
     pub(crate) fn open(
-        root: &RootRecord,
-        meta: Vec<u8>,
-        history: History,
         (pages, writer): (Pages, I::Writer),
+        history: History,
         ended: Ended,
+        known: Known,
+        meta: Vec<u8>,
     ) -> State<I> {
-        State {
-            pages,
-            writer,
-            history,
-            ended,
-            holds: Holds::default(),
-            known: Known::open(I::KIND == Kind::List, root.live),
-            meta,
-            changes: 0,
-            is_dirty: false,
-        }
+        State { pages, writer, history, ended, holds: Holds::default(), known, meta, changes: 0, is_dirty: false }
     }
 
     /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what

@@ -40,6 +40,7 @@ impl ListIndex {
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 impl Index for ListIndex {
     const KIND: Kind = Kind::List;
+    const LINKS_ALL: bool = true;
     type Writer = ListWriter;
     type Place = Place;
     type Built = Tree;
@@ -54,6 +55,7 @@ impl Index for ListIndex {
             writer: ListWriter { tree, replaced: Vec::new() },
             versions,
             dead_deletions,
+            is_counted: true,
         })
     }
 

@@ -11,7 +11,7 @@ use crate::index::page_nodes::{Edit, PageNodes, PageReader, PageWriter};
 use crate::index::page_tree::{self as tree, Place};
 use crate::index::{Editing, Entry, Index, Opened, Steps, Walk};
 use crate::memory::bitmap::Bitmap;
-use crate::memory::format::{Ref, RootRecord};
+use crate::memory::format::{Ref, RootRecord, node_bytes};
 use crate::memory::pages::Pages;
 use crate::memory::pin::Pins;
 use crate::memory::record::{Newest, Records};
@@ -72,6 +72,7 @@ impl TreeIndex {
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 impl Index for TreeIndex {
     const KIND: Kind = Kind::BTree;
+    const LINKS_ALL: bool = false;
     type Writer = TreeWriter;
     type Place = Place;
     type Built = Edit;
@@ -86,7 +87,12 @@ impl Index for TreeIndex {
             writer: TreeWriter { nodes, open: Edit::default(), is_open: false },
             versions: root.versions,
             dead_deletions: Vec::new(),
+            is_counted: false,
         })
+    }
+
+    fn node_bytes(layout: &Layout) -> u64 {
+        node_bytes(1, layout.branching)
     }
 
     #[inline]

@@ -2,7 +2,6 @@
 //!
 //! Thread-safety: owned by the writer's lock.
 
-use crate::config::Kind;
 use crate::memory::format::Ref;
 use crate::memory::pages::Pages;
 
@@ -81,16 +80,16 @@ impl Ended {
         (count > 0, !self.abandoned.is_empty())
     }
 
-    /// After a persist, which no longer reaches them: ends the records.
-    pub(super) fn settle(&mut self, pages: &mut Pages, kind: Kind) {
+    /// After a persist, which no longer reaches them: ends the records. `are_linked` says whether
+    /// the chain runs through them until the collector has unlinked them.
+    pub(super) fn settle(&mut self, pages: &mut Pages, are_linked: bool) {
         for record in self.cut.drain(..) {
             pages.end(record);
         }
         for record in self.dead.drain(..) {
-            if kind == Kind::BTree {
+            if !are_linked {
                 pages.end(record);
             } else if pages.died(record) && record.is_deletion() {
-                // The chain runs through it until the collector has unlinked it.
                 self.dead_deletions.push(record.offset());
             }
         }

@@ -91,7 +91,7 @@ impl<I: Index> State<I> {
 
     /// After a persist: ends the objects that it no longer reaches.
     fn settle(&mut self, shared: &Shared<I>) {
-        self.ended.settle(&mut self.pages, I::KIND);
+        self.ended.settle(&mut self.pages, I::LINKS_ALL);
         I::persisted(&mut self.writer, &shared.pins);
         self.pages.set_aside(&shared.pins);
         if self.holds.any() {

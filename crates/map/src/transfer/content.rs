@@ -4,7 +4,6 @@
 //! and the index is built. The newest are linked last, so that those not yet forgotten begin at the
 //! head.
 
-use crate::config::Kind;
 use crate::error::Result;
 use crate::index::versions::{Candidate, Versions, link_older, versions};
 use crate::index::{Editing, Index};
@@ -66,7 +65,7 @@ impl<I: Index> Content<I> {
             .map(|candidate| (candidate.ts, candidate.record))
             .collect();
         tags.dedup_by_key(|(ts, _)| *ts);
-        let (head, pending) = link_up(records, I::KIND, &mut batch, &found, &tags, header.forgotten)?;
+        let (head, pending) = link_up(records, I::LINKS_ALL, &mut batch, &found, &tags, header.forgotten)?;
         // The fence of this thread's next persist covers these as well.
         batch.flush(&records.region);
         let built = shared.index.build(&mut |run| step(shared, state, run), &found.entries)?;
@@ -118,11 +117,11 @@ fn step<I: Index>(
     Ok(())
 }
 
-/// Links the new records in the order of their timestamps, as [`crate::index::rebuild`] expects; of
-/// the B+-tree only those not forgotten. Returns the head and the pending changes.
+/// Links the new records in the order of their timestamps, as [`crate::index::rebuild`] expects: all,
+/// or only those not forgotten. Returns the head and the pending changes.
 fn link_up(
     records: &Records,
-    kind: Kind,
+    links_all: bool,
     batch: &mut Batch,
     found: &Versions,
     tags: &[(Ts, Ref)],
@@ -139,7 +138,7 @@ fn link_up(
     }
     settled.sort_unstable();
     let mut head = 0;
-    let settled = if kind == Kind::List { &settled[..] } else { &[] };
+    let settled = if links_all { &settled[..] } else { &[] };
     for (.., record) in settled.iter().chain(&changes) {
         records.region.store(record.offset(), link(head, records.salt));
         batch.add(record.offset(), 8);

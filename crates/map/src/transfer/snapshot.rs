@@ -11,7 +11,6 @@
 //! each key and timestamp. A chunk is made under one pin; between chunks nothing is kept but a
 //! [`Position`], so that a stream can be broken off and gone on with.
 
-use crate::config::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Index, Walk};
 use crate::memory::record::Record;
@@ -246,7 +245,7 @@ impl<I: Index> Shared<I> {
     /// The part after one of a stream. `walk` is kept from part to part of a chunk.
     fn after<'m>(&'m self, persisted: &Persisted, at: &At, walk: &mut Option<Box<dyn Walk + 'm>>) -> Result<At> {
         Ok(match at {
-            At::Header if I::KIND == Kind::List => chain(persisted.head),
+            At::Header if I::LINKS_ALL => chain(persisted.head),
             At::Header => self.tag_from(persisted, persisted.head, persisted.pending, walk)?,
             At::Tags(offset, left) => {
                 let next = if *left > 1 { self.records.next(*offset)? } else { 0 };

@@ -4,7 +4,6 @@
 //! and that nothing reachable lies in a free page. If nothing has changed meanwhile, it also
 //! compares the counts of live and held bytes with what is reachable, so that no space is lost.
 
-use crate::config::Kind;
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::format::Ref;
@@ -42,7 +41,7 @@ pub(crate) fn check<I: Structure>(core: &Core<I>) -> Result<u64> {
     let audit = Audit { shared: &core.shared, state: &core.state, persisted: &persisted };
     let checked = audit.check_all();
     core.release(&hold);
-    checked.map(|versions| if I::KIND == Kind::List { persisted.versions } else { versions })
+    checked.map(|versions| if I::LINKS_ALL { persisted.versions } else { versions })
 }
 
 /// An audit of a persisted state, which is held.
@@ -59,7 +58,7 @@ impl<I: Structure> Audit<'_, I> {
         self.check_chain(&mut reachable)?;
         let is_unchanged = self.check_space(&reachable)?;
         let Persisted { versions, head, .. } = *self.persisted;
-        if (is_unchanged || I::KIND == Kind::BTree) && reachable.versions != versions {
+        if (is_unchanged || !I::LINKS_ALL) && reachable.versions != versions {
             let what = format!("{} versions found, {versions} counted", reachable.versions);
             return Err(self.shared.records.damaged(head, &what));
         }
@@ -101,10 +100,9 @@ impl<I: Structure> Audit<'_, I> {
     fn check_chain(&self, reachable: &mut Reachable) -> Result<()> {
         let (Shared { records, .. }, persisted) = (self.shared, self.persisted);
         let most = records.geometry.records_max();
-        let is_list = I::KIND == Kind::List;
         let mut offset = persisted.head;
         let (mut count, mut linked) = (0, 0);
-        while offset != 0 && (is_list || count < persisted.pending) {
+        while offset != 0 && (I::LINKS_ALL || count < persisted.pending) {
             let (record, found) = records.at(offset)?;
             records.verify(offset, &found)?;
             reachable.chain_bytes += record.len();
@@ -120,7 +118,7 @@ impl<I: Structure> Audit<'_, I> {
             offset = records.next(offset)?;
         }
         let is_unchanged = self.state.lock_behind().is_unchanged(persisted.number);
-        if is_list && is_unchanged && linked != reachable.records.len() as u64 {
+        if I::LINKS_ALL && is_unchanged && linked != reachable.records.len() as u64 {
             let what = format!("{} versions of keys, {linked} of them in the chain", reachable.records.len());
             return Err(records.damaged(persisted.head, &what));
         }
@@ -153,7 +151,7 @@ impl<I: Structure> Audit<'_, I> {
             }
             let waiting = I::waiting_bytes(&state.writer, &records.live);
             let live = record_bytes + reachable.other_bytes + reachable.node_bytes + waiting;
-            let held = if I::KIND == Kind::List { reachable.chain_bytes } else { live };
+            let held = if I::LINKS_ALL { reachable.chain_bytes } else { live };
             let counted = (state.pages.live_bytes(), live_in_pages, held_in_pages);
             if counted != (live, live, held) {
                 let what =
