@@ -117,8 +117,8 @@ fn step<I: Index>(
     Ok(())
 }
 
-/// Links the new records in the order of their timestamps, as [`crate::index::rebuild`] expects: all,
-/// or only those not forgotten. Returns the head and the pending changes.
+/// Links the new records in the order of their timestamps, as [`crate::index::rebuild`] expects:
+/// all, or only those not forgotten. Returns the head and the pending changes.
 fn link_up(
     records: &Records,
     links_all: bool,

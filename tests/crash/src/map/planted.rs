@@ -14,12 +14,7 @@ pub const PLANTED: &[Planted] = &[
     error(102, "maps.md, Persisting", "two persists have the same number", "list mixed"),
     error(103, "(I1)", "a batch closes one change late", "btree each persisted"),
     error(104, "(I1)", "timestamps that moved without a change are not persisted", "list mixed"),
-    error(
-        105,
-        "(I8)",
-        "what a persist no longer needs is released before the persist is durable",
-        "btree mixed",
-    ),
+    error(105, "(I8)", "what a persist no longer needs is released before the persist is durable", "btree mixed"),
     error(106, "(I1)", "a change is called persisted when it is made", "btree rivals"),
     error(107, "maps.md, Pages", "a page belongs to the persist after the one that covers it", "list mixed"),
     error(108, "maps.md, Pages", "at a start the pages of the newest persist are free", "list mixed"),

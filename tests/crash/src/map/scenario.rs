@@ -77,7 +77,7 @@ pub enum Bystander {
 }
 
 use Action::{
-    Apply, Batch, CompareAndSet, Persist, Delete, Forget, Load, Put, Remove, Rollback, Set, SetMeta, Snapshot,
+    Apply, Batch, CompareAndSet, Delete, Forget, Load, Persist, Put, Remove, Rollback, Set, SetMeta, Snapshot,
 };
 use Bystander::{Collector, Persister, Reader, SnapshotHolder};
 
