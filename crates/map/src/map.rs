@@ -228,8 +228,7 @@ fn start<I: Structure>(
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
     let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, I::node_bytes(&layout))?;
-    let records =
-        Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
+    let records = Records::new(region, geometry, identity.salt, pages.live.clone());
     let Opened { index, writer, versions, dead_deletions, is_counted } = I::open(&layout, &mut pages, &records, root)?;
     let mut history = History::open(root, tag, versions);
     if is_counted {

@@ -594,7 +594,6 @@ mod loom_tests {
     use loom::thread;
     use perdura_pmem::{Medium, SimMedium};
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     const FILE_BYTES: u64 = 128 << 10;
 
@@ -612,8 +611,8 @@ mod loom_tests {
     fn records(count: u8) -> Records {
         let region = SimMedium::new().create("m", FILE_BYTES).expect("room");
         let geometry = Geometry::new(FILE_BYTES, 1024);
-        let (live, are_checked) = (Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)), Arc::new(AtomicBool::new(true)));
-        let records = Records { region, geometry, salt: 0, live, are_checked };
+        let records = Records::new(region, geometry, 0, Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)));
+        records.all_checked();
         for number in 0..count {
             let at = record(&records, number);
             let value_bytes = (at.len() - RECORD_HEADER_BYTES) as u32 - 2;

@@ -48,7 +48,7 @@ impl Index for ListIndex {
     fn open(_: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<ListIndex>> {
         let Rebuilt { entries, versions, dead_deletions } = rebuild(records, pages, root)?;
         let tree = Tree::build(records, &entries);
-        records.are_checked.store(true, std::sync::atomic::Ordering::Relaxed);
+        records.all_checked();
         let root = AtomicPtr::new(std::ptr::from_ref(tree.root()).cast_mut());
         Ok(Opened {
             index: ListIndex { root, records: records.clone() },

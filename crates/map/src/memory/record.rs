@@ -37,7 +37,7 @@ pub(crate) struct Records {
     pub(crate) salt: u64,
     pub(crate) live: Arc<Bitmap>,
     /// Whether every record that can be reached was written or checked since the map was opened.
-    pub(crate) are_checked: Arc<AtomicBool>,
+    are_checked: Arc<AtomicBool>,
 }
 
 /// A key's newest record, with the reference to it, if the key has an entry in the index.
@@ -85,6 +85,16 @@ pub(crate) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
 }
 
 impl Records {
+    /// The records of a map, whose live objects start where `live` says.
+    pub(crate) fn new(region: Region, geometry: Geometry, salt: u64, live: Arc<Bitmap>) -> Records {
+        Records { region, geometry, salt, live, are_checked: Arc::default() }
+    }
+
+    /// Notes that every record that can be reached was written or checked.
+    pub(crate) fn all_checked(&self) {
+        self.are_checked.store(true, Ordering::Relaxed);
+    }
+
     /// The header of the record that a reference names. Error: `Damaged` if it lies outside the
     /// pages or has another length.
     #[inline]

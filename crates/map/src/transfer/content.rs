@@ -21,7 +21,6 @@ use crate::timestamps::{Timestamps, Ts};
 use crate::transfer::stream::Header;
 use perdura_pmem::planted;
 use perdura_pmem::sync::PriorityMutex;
-use std::sync::atomic::Ordering;
 
 /// A content that is built.
 pub(super) struct Content<I: Index> {
@@ -98,7 +97,7 @@ impl<I: Index> Content<I> {
         let times = Timestamps { last, applied, forgotten, persisted: 0 };
         state.history = History::new(times, Tagged { ts: tag_ts, tag }, (head, pending), versions);
         state.known.set_exact();
-        shared.records.are_checked.store(true, Ordering::Relaxed);
+        shared.records.all_checked();
         state.keep_for_rollback(shared, 0);
         state.persist_part(shared);
     }

@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::upkeep::round::Round;
 use crate::upkeep::structure::Structure;
-use std::sync::atomic::Ordering;
 
 impl<I: Structure> Round<'_, I> {
     /// Counts what the newest persist reaches, unless that has been done.
@@ -29,7 +28,7 @@ impl<I: Structure> Round<'_, I> {
                     continue;
                 }
                 state.known.set_exact();
-                self.shared.records.are_checked.store(true, Ordering::Relaxed);
+                self.shared.records.all_checked();
             }
             state.holds.remove(&hold);
             state.known.note_end(&traversed);
