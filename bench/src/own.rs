@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, with a region large enough for `keys` values of `value_bytes`, confirmed every
+    /// The defaults, with a region large enough for `keys` values of `value_bytes`, persisted every
     /// `batch` changes.
     pub fn new(kind: Kind, keys: usize, value_bytes: usize, batch: usize) -> Settings {
         let keys = keys as u64;
@@ -132,7 +132,7 @@ impl Own {
     #[cold]
     fn make_room(&self) {
         self.settle();
-        self.map.confirm().expect("changes can be confirmed");
+        self.map.persist().expect("changes can be persisted");
         if self.map.collect().expect("garbage can be collected") == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -147,7 +147,7 @@ impl Store for Own {
             }
             self.settle();
         }
-        self.map.confirm().expect("changes can be confirmed");
+        self.map.persist().expect("changes can be persisted");
     }
 
     fn read(&self, keys: &[Key]) -> u64 {
@@ -168,6 +168,6 @@ impl Store for Own {
             }
             self.settle();
         }
-        self.map.confirm().expect("changes can be confirmed");
+        self.map.persist().expect("changes can be persisted");
     }
 }

@@ -4,14 +4,14 @@ use crate::keys::Key;
 
 /// A system that holds keys and values. Any failure panics: there is nothing to measure then.
 pub trait Store {
-    /// Gives each key this value, whether it had one or not. Confirms after every `batch` keys and
+    /// Gives each key this value, whether it had one or not. Persists after every `batch` keys and
     /// at the end.
     fn insert(&mut self, keys: &[Key], value: &[u8], batch: usize);
 
     /// Reads each key, which must exist. Returns the sum of the values' lengths and first bytes.
     fn read(&self, keys: &[Key]) -> u64;
 
-    /// Deletes each key, which must exist. Confirms after every `batch` keys and at the end.
+    /// Deletes each key, which must exist. Persists after every `batch` keys and at the end.
     fn delete(&mut self, keys: &[Key], batch: usize);
 }
 

@@ -64,7 +64,7 @@ impl System {
     }
 
     /// Creates an empty store in `directory`, with room for `keys` values of `value_bytes`. Own
-    /// maps confirm every `batch` changes by themselves.
+    /// maps persist every `batch` changes by themselves.
     pub fn create(self, directory: &Path, keys: usize, value_bytes: usize, batch: usize) -> Box<dyn Store> {
         match self {
             System::List => Box::new(Own::create(directory, &Settings::new(Kind::List, keys, value_bytes, batch))),

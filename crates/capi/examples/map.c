@@ -2,9 +2,9 @@
 
    map DIRECTORY [list|btree]
 
-   Two accounts begin with 1000 each. Every transfer changes both and is confirmed. A child process
+   Two accounts begin with 1000 each. Every transfer changes both and is persisted. A child process
    makes transfers until it is killed in the middle, without a word to the map. Afterwards every
-   confirmed transfer is there, and none by half: the sum is 2000.
+   persisted transfer is there, and none by half: the sum is 2000.
 
    Build: cc -std=c99 -Iinclude examples/map.c libperdura_capi.a $(pkg-config --libs libpmem2)
    -lpthread -ldl -lm */
@@ -42,7 +42,7 @@ static PerduraMapDirectory *open_directory(const char *path) {
   return directory;
 }
 
-/* Only perdura_map_confirm ends a batch, so that one batch holds both halves of a transfer. */
+/* Only perdura_map_persist ends a batch, so that one batch holds both halves of a transfer. */
 static PerduraMapConfig config(void) {
   PerduraMapConfig config = perdura_map_config();
   config.changes_max = UINT32_MAX;
@@ -58,7 +58,7 @@ static void create(const char *path, uint32_t kind) {
   need(perdura_map_create(directory, NAME, &layout, &run, &map), "create the map");
   need(perdura_map_put(map, "alice", 5, "1000", 4, NULL), "put");
   need(perdura_map_put(map, "bob", 3, "1000", 4, NULL), "put");
-  need(perdura_map_confirm(map), "confirm");
+  need(perdura_map_persist(map), "persist");
   need(perdura_map_close(map), "close");
   perdura_map_directory_close(directory);
 }
@@ -90,14 +90,14 @@ static void put(const PerduraMap *map, const char *key, long number) {
   need(perdura_map_put(map, key, strlen(key), text, (size_t)bytes, NULL), "put");
 }
 
-/* Makes transfers until killed, and reports each confirmed one through `out`. */
+/* Makes transfers until killed, and reports each persisted one through `out`. */
 static void transfer_for_ever(const char *path, int out) {
   PerduraMap *map = reopen(open_directory(path));
   for (uint32_t number = 1;; number++) {
     put(map, "alice", get(map, "alice") - 1);
     put(map, "bob", get(map, "bob") + 1);
     put(map, "transfers", (long)number);
-    need(perdura_map_confirm(map), "confirm");
+    need(perdura_map_persist(map), "persist");
     if (write(out, &number, sizeof number) != (ssize_t)sizeof number)
       _exit(1);
   }
@@ -116,9 +116,9 @@ static uint32_t crash(const char *path) {
     transfer_for_ever(path, ends[1]);
   }
   close(ends[1]);
-  uint32_t number = 0, confirmed = 0;
+  uint32_t number = 0, persisted = 0;
   while (read(ends[0], &number, sizeof number) == (ssize_t)sizeof number) {
-    confirmed = number;
+    persisted = number;
     if (number == TRANSFERS_BEFORE_CRASH)
       kill(child, SIGKILL); /* What it reported before it died is still read. */
   }
@@ -128,7 +128,7 @@ static uint32_t crash(const char *path) {
     fprintf(stderr, "the transfers ended by themselves\n");
     exit(1);
   }
-  return confirmed;
+  return persisted;
 }
 
 /* Prints the whole map in order, through a cursor. */
@@ -151,8 +151,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   create(argv[1], argc > 2 && strcmp(argv[2], "list") == 0 ? PERDURA_MAP_LIST : PERDURA_MAP_BTREE);
-  uint32_t confirmed = crash(argv[1]);
-  printf("killed; %" PRIu32 " transfers were confirmed\n", confirmed);
+  uint32_t persisted = crash(argv[1]);
+  printf("killed; %" PRIu32 " transfers were persisted\n", persisted);
 
   PerduraMapDirectory *directory = open_directory(argv[1]);
   PerduraMap *map = reopen(directory);
@@ -160,10 +160,10 @@ int main(int argc, char **argv) {
   uint64_t versions;
   need(perdura_map_check(map, &versions), "check");
   long alice = get(map, "alice"), bob = get(map, "bob"), transfers = get(map, "transfers");
-  /* One more may be there: confirmed, but killed before the report. */
-  bool all = transfers == (long)confirmed || transfers == (long)confirmed + 1;
+  /* One more may be there: persisted, but killed before the report. */
+  bool all = transfers == (long)persisted || transfers == (long)persisted + 1;
   bool whole = alice + bob == 2000 && alice == 1000 - transfers;
-  printf("every confirmed transfer is there: %s; none is there by half: %s\n", all ? "yes" : "NO", whole ? "yes" : "NO");
+  printf("every persisted transfer is there: %s; none is there by half: %s\n", all ? "yes" : "NO", whole ? "yes" : "NO");
   need(perdura_map_close(map), "close");
   perdura_map_directory_close(directory);
   return all && whole ? 0 : 1;

@@ -1,8 +1,8 @@
 /* perdura_map.h: ordered maps of byte strings with versions, in persistent memory.
 
    A directory holds maps; a map holds keys, and of each key the values it had at different timestamps. A
-   change is visible once its call returns, and durable once confirmed. A crash leaves all changes up to
-   some confirmation, and none after it. A program without replication uses perdura_map_put and _remove
+   change is visible once its call returns, and durable once persisted. A crash leaves all changes up to
+   some persist, and none after it. A program without replication uses perdura_map_put and _remove
    and need not care for timestamps; a replicated one passes the index of its log as timestamp to
    perdura_map_set and _delete, and applies, rolls back and forgets. examples/map.c shows the use,
    through a crash.
@@ -88,7 +88,7 @@ typedef enum PerduraMapCode {
   // Bytes in the file or in a snapshot are not what they must be.
   PERDURA_MAP_CODE_DAMAGED,
   // The map takes no changes now: a snapshot is being loaded, or one that is held stands in the way; or its
-  // numbers of confirmations are used up, and it must be copied to a new file.
+  // numbers of persists are used up, and it must be copied to a new file.
   PERDURA_MAP_CODE_READ_ONLY,
   // The system refused access to the files: not DAX, in use by another process, I/O.
   PERDURA_MAP_CODE_MEDIUM,
@@ -150,11 +150,11 @@ PerduraMapLayout perdura_map_layout(uint32_t kind, uint64_t bytes);
 
 // How an open map runs.
 typedef struct PerduraMapConfig {
-  // A batch of this many changes is confirmed. 1 makes each change durable before its call returns.
+  // A batch of this many changes is persisted. 1 makes each change durable before its call returns.
   uint32_t changes_max;
-  // A batch is confirmed when its first change is about this old, in microseconds.
+  // A batch is persisted when its first change is about this old, in microseconds.
   uint64_t interval_us;
-  // Runs a thread that confirms idle batches and collects garbage. Without it the caller does both.
+  // Runs a thread that persists idle batches and collects garbage. Without it the caller does both.
   bool background;
 } PerduraMapConfig;
 
@@ -168,7 +168,7 @@ PerduraMapConfig perdura_map_config(void);
 PerduraMapCode perdura_map_create(const PerduraMapDirectory *directory, const char *name,
     const PerduraMapLayout *layout, const PerduraMapConfig *config, PerduraMap **map);
 
-// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may be null for
+// Opens the map in file `name`, of either kind, as its newest persist left it. `config` may be null for
 // the default.
 //
 // Errors: NOT_FOUND, BUSY if the process has it open already, FOREIGN, VERSION, DAMAGED, MEDIUM.
@@ -209,7 +209,7 @@ typedef struct PerduraMapBytes {
   size_t bytes;
 } PerduraMapBytes;
 
-// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, confirmed or
+// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version, persisted or
 // not, is not `expected`. If `expected` is null the key must have no value; if `desired` is null it is
 // deleted.
 //
@@ -245,7 +245,7 @@ PerduraMapCode perdura_map_forgotten_tag(const PerduraMap *map, uint64_t *ts, vo
     size_t buffer_bytes, size_t *tag_bytes);
 
 // Replaces the map's meta blob, at most 1,024 bytes of the program's own. It is durable with the next
-// confirmation; rollbacks and loads leave it as it is.
+// persist; rollbacks and loads leave it as it is.
 //
 // Errors: TOO_LARGE.
 PerduraMapCode perdura_map_set_meta(const PerduraMap *map, const void *meta, size_t meta_bytes);
@@ -254,11 +254,11 @@ PerduraMapCode perdura_map_set_meta(const PerduraMap *map, const void *meta, siz
 PerduraMapCode perdura_map_meta(const PerduraMap *map, void *buffer, size_t buffer_bytes, size_t *meta_bytes);
 
 // Makes all changes so far durable. Takes two fences, none if there are no changes.
-PerduraMapCode perdura_map_confirm(const PerduraMap *map);
+PerduraMapCode perdura_map_persist(const PerduraMap *map);
 
 /* -- Reading */
 
-// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or not.
+// The timestamp at which a read sees the newest version of each key, persisted or not, applied or not.
 #define PERDURA_MAP_NEWEST UINT64_MAX
 
 // Keeps a value in its place.
@@ -377,14 +377,14 @@ typedef struct PerduraMapTimestamps {
   // Older versions may be gone up to here; reads below it fail.
   uint64_t forgotten;
   // Of the newest change that is durable.
-  uint64_t confirmed;
+  uint64_t persisted;
 } PerduraMapTimestamps;
 
 // Gets the map's timestamps.
 PerduraMapCode perdura_map_timestamps(const PerduraMap *map, PerduraMapTimestamps *timestamps);
 
 // Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with the next
-// confirmation.
+// persist.
 //
 // Errors: TIMESTAMP if `ts` is above the newest change's, READ_ONLY.
 PerduraMapCode perdura_map_apply(const PerduraMap *map, uint64_t ts);
@@ -394,7 +394,7 @@ PerduraMapCode perdura_map_apply(const PerduraMap *map, uint64_t ts);
 // Errors: TIMESTAMP if `from` is not above the applied one, READ_ONLY.
 PerduraMapCode perdura_map_rollback(const PerduraMap *map, uint64_t from);
 
-// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next confirmation.
+// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next persist.
 //
 // Errors: TIMESTAMP if `up_to` is above the applied one, READ_ONLY.
 PerduraMapCode perdura_map_forget(const PerduraMap *map, uint64_t up_to);
@@ -432,7 +432,7 @@ PerduraMapCode perdura_map_mutations(const PerduraMap *map, uint64_t from,
 // A map as of one moment. While it is held, no garbage is collected; all else goes on.
 typedef struct PerduraMapSnapshot PerduraMapSnapshot;
 
-// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes.
+// Persists the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max` bytes.
 // Release it with perdura_map_snapshot_release.
 //
 // Errors: ARGUMENT if `chunk_bytes_max` is below PERDURA_MAP_CHUNK_BYTES_MIN, READ_ONLY.
@@ -469,7 +469,7 @@ typedef struct PerduraMapLoader PerduraMapLoader;
 // Begins to load a snapshot into the map. Until perdura_map_load_finish reads see the old content, and
 // changes fail with READ_ONLY.
 //
-// Errors: READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are used
+// Errors: READ_ONLY if a snapshot is held or another load has begun, or the numbers of persists are used
 // up.
 PerduraMapCode perdura_map_load_begin(const PerduraMap *map, PerduraMapLoader **loader);
 
@@ -504,7 +504,7 @@ typedef struct PerduraMapSpace {
   uint64_t used;
   // Free pages.
   uint64_t free;
-  // Bytes that the newest confirmation reaches, and those added since.
+  // Bytes that the newest persist reaches, and those added since.
   uint64_t live;
   // Other bytes of used pages.
   uint64_t garbage;
@@ -536,7 +536,7 @@ PerduraMapCode perdura_map_check(const PerduraMap *map, uint64_t *versions);
 
 /* -- Closing */
 
-// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the
+// Persists a map's changes and closes it. After INTERNAL it does neither: the file stays in use until the
 // process ends.
 //
 // Errors: BUSY if values, views, cursors, snapshots or loaders are not released; the map stays open.

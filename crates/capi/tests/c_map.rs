@@ -28,7 +28,7 @@ fn a_held_value_stays_while_its_key_changes() {
             map.put(b"key", &[number; 3000]);
             // SAFETY: the map is open.
             unsafe {
-                ok(perdura_map_confirm(map.0));
+                ok(perdura_map_persist(map.0));
                 ok(perdura_map_collect(map.0, null_mut()));
             }
         }
@@ -137,13 +137,13 @@ fn timestamps_are_applied_rolled_back_and_forgotten() {
             ok(perdura_map_rollback(map.0, 5));
             assert_eq!(perdura_map_forget(map.0, 4), PerduraMapCode::Timestamp);
             ok(perdura_map_forget(map.0, 2));
-            ok(perdura_map_confirm(map.0));
+            ok(perdura_map_persist(map.0));
             ok(perdura_map_mutations(map.0, 0, Some(each), (&raw mut found).cast()));
         }
         assert_eq!(found, [(3, false), (4, false)]);
         assert_eq!(map.get(b"k", NEWEST), Ok(vec![4]));
         assert_eq!(map.get(b"k", 1), Err(PerduraMapCode::Forgotten));
-        assert_eq!(map.stands(), PerduraMapTimestamps { last: 4, applied: 3, forgotten: 2, confirmed: 4 });
+        assert_eq!(map.stands(), PerduraMapTimestamps { last: 4, applied: 3, forgotten: 2, persisted: 4 });
     }
 }
 
@@ -154,7 +154,7 @@ fn a_map_survives_its_close() {
         let map = maps.create("m", kind);
         map.put(b"k", b"v");
         // SAFETY: the map is open.
-        ok(unsafe { perdura_map_confirm(map.0) });
+        ok(unsafe { perdura_map_persist(map.0) });
         assert_eq!(maps.open("m").err(), Some(PerduraMapCode::Busy));
         drop(map);
         assert_eq!(maps.open("n").err(), Some(PerduraMapCode::NotFound));

@@ -117,7 +117,7 @@ fn a_server_keeps_its_vote() {
         unsafe {
             ok(perdura_map_set_meta(map.0, pointer(b"vote 7"), 6));
             assert_eq!(perdura_map_set_meta(map.0, pointer(&[0; 1025]), 1025), PerduraMapCode::TooLarge);
-            ok(perdura_map_confirm(map.0));
+            ok(perdura_map_persist(map.0));
         }
         drop(map);
         let map = maps.open("m").expect("a sound map");
@@ -208,7 +208,7 @@ fn a_slow_reader_of_a_snapshot_does_not_fill_the_map() {
             ok(perdura_map_snapshot_next(snapshot, &mut data, &mut length));
             for number in 0..100u8 {
                 map.put(b"key", &[number; 3000]);
-                ok(perdura_map_confirm(map.0));
+                ok(perdura_map_persist(map.0));
             }
             assert_eq!(perdura_map_snapshot_next(snapshot, &mut data, &mut length), PerduraMapCode::Expired);
             assert_eq!(perdura_map_snapshot_next(snapshot, &mut data, &mut length), PerduraMapCode::End);

@@ -35,8 +35,8 @@ fn shows_what_survived(program: &Path) {
         let output = Command::new(program).arg(directory.path()).arg(kind).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{kind}: {said}{}", String::from_utf8_lossy(&output.stderr));
-        let told = "every confirmed transfer is there: yes; none is there by half: yes";
-        assert!(said.contains(told) && said.contains("  transfers = "), "{kind}: {said}");
+        let outcome = "every persisted transfer is there: yes; none is there by half: yes";
+        assert!(said.contains(outcome) && said.contains("  transfers = "), "{kind}: {said}");
     }
 }
 

@@ -67,7 +67,7 @@ fn run(name: &'static str, body: fn(&[u8]), inputs: u64, bytes_max: usize) {
 }
 
 #[test]
-fn a_damaged_file_is_refused_or_reads_as_confirmed() {
+fn a_damaged_file_is_refused_or_reads_as_persisted() {
     run("region", map::region, 600, 60);
 }
 

@@ -2,7 +2,7 @@
 //! mdb_dump and db_dump.
 //!
 //! Every command opens the map as a program would, so opening a map after a crash recovers its
-//! newest confirmation. A command that changes the map confirms the change before it reports
+//! newest persist. A command that changes the map persists the change before it reports
 //! success.
 
 mod arguments;
@@ -93,32 +93,32 @@ fn perform(request: &Request) -> Outcome {
         Action::Dump(how) => dump::run(&*medium, name, &*map, how),
         Action::Put { key, value } => {
             map.put(key, value)?;
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Remove { key } => {
             if !map.remove(key)? {
                 return Err(outcome::absent(key));
             }
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Batch { tag, file } => batch::run(&*map, tag, file.as_deref(), request.hex),
         Action::Mutations { from } => show::mutations(&*map, *from, request.hex),
         Action::Meta => show::bytes(&map.meta(), request.hex),
         Action::SetMeta { meta } => {
             map.set_meta(meta)?;
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Apply { ts } => {
             map.apply(*ts)?;
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Rollback { from } => {
             map.rollback(*from)?;
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Forget { up_to } => {
             map.forget(*up_to)?;
-            Ok(map.confirm()?)
+            Ok(map.persist()?)
         }
         Action::Create { .. } | Action::Load(_) => Ok(()),
     }

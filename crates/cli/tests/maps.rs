@@ -179,7 +179,7 @@ fn versions_are_read_at_their_timestamp() {
     let last = map.timestamps().last;
     map.set(last + 1, b"a", b"uno").expect("room");
     map.set(last + 2, b"a", b"eins").expect("room");
-    map.confirm().expect("a medium that works");
+    map.persist().expect("a medium that works");
     drop((map, medium));
     assert_eq!(ok(&directory, "get", &["m", "a"]), "eins");
     for (at, value) in [(last, "one"), (last + 1, "uno"), (last + 2, "eins"), (Ts::MAX, "eins")] {
@@ -226,7 +226,7 @@ fn changes_tags_and_the_meta_blob_are_shown() {
         let change = |key, value| KeyChange { key, value };
         map.batch(7, b"one", &[change(&b"a"[..], Some(&b"x\t"[..])), change(b"b", None)]).expect("room");
         map.advance(9, b"two").expect("room");
-        map.confirm().expect("a medium that works");
+        map.persist().expect("a medium that works");
         drop((map, medium));
         let all = "7\ttag\tone\n7\tset\ta\tx\\09\n7\tdelete\tb\n9\ttag\ttwo\n";
         assert_eq!(ok(&directory, "mutations", &["m"]), all);

@@ -2,9 +2,9 @@
 //!
 //! `open_put_crash_reopen DIRECTORY [list|btree]`
 //!
-//! Two accounts begin with 1000 each. Every transfer changes both, and is then confirmed. A child
+//! Two accounts begin with 1000 each. Every transfer changes both, and is then persisted. A child
 //! process makes the transfers and is killed in the middle, without a word to the map. Afterwards
-//! every confirmed transfer is there and none by half: the sum is 2000.
+//! every persisted transfer is there and none by half: the sum is 2000.
 
 use perdura_map::{BTree, Config, Layout, List, OrderedMap, Result, Ts, open};
 use perdura_pmem::{FileMedium, Medium, Options};
@@ -32,20 +32,20 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
         _ => return Err("usage: open_put_crash_reopen DIRECTORY [list|btree]".into()),
     };
     create(directory.as_ref(), kind)?;
-    let confirmed = crash(directory)?;
-    println!("killed; {confirmed} transfers were confirmed");
+    let persisted = crash(directory)?;
+    println!("killed; {persisted} transfers were persisted");
 
     let medium = medium(directory.as_ref())?;
     let map = open(&medium, NAME, &config())?;
     show(&*map)?;
     map.check()?;
     let (alice, bob, transfers) = (get(&*map, "alice")?, get(&*map, "bob")?, get(&*map, "transfers")?);
-    // The map may have one transfer more than was reported: confirmed, and killed before the
+    // The map may have one transfer more than was reported: persisted, and killed before the
     // report.
-    let all = transfers == confirmed || transfers == confirmed + 1;
+    let all = transfers == persisted || transfers == persisted + 1;
     let whole = alice + bob == 2000 && alice == 1000 - transfers;
     let word = |is: bool| if is { "yes" } else { "NO" };
-    println!("every confirmed transfer is there: {}; none is there by half: {}", word(all), word(whole));
+    println!("every persisted transfer is there: {}; none is there by half: {}", word(all), word(whole));
     Ok(if all && whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -68,7 +68,7 @@ fn create(directory: &Path, kind: &str) -> Result<()> {
     };
     map.put(b"alice", b"1000")?;
     map.put(b"bob", b"1000")?;
-    map.confirm()
+    map.persist()
 }
 
 /// The number that a key's value holds, read in place. 0 if the key has no value.
@@ -81,14 +81,14 @@ fn put(map: &dyn OrderedMap, key: &str, number: i64) -> Result<()> {
     map.put(key.as_bytes(), number.to_string().as_bytes()).map(|_| ())
 }
 
-/// Moves money until killed, and reports each confirmed transfer.
+/// Moves money until killed, and reports each persisted transfer.
 fn transfer_for_ever(directory: &Path) -> std::result::Result<(), Box<dyn Error>> {
     let map = open(&medium(directory)?, NAME, &config())?;
     for number in 1i64.. {
         put(&*map, "alice", get(&*map, "alice")? - 1)?;
         put(&*map, "bob", get(&*map, "bob")? + 1)?;
         put(&*map, "transfers", number)?;
-        map.confirm()?;
+        map.persist()?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "{number}")?;
         out.flush()?;
@@ -101,11 +101,11 @@ fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut child = Command::new(program).args([directory, "transfer"]).stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().ok_or("the child has no output")?;
-    let mut confirmed = 0;
+    let mut persisted = 0;
     for line in BufReader::new(out).lines() {
         // The kill may have cut off the last line.
-        confirmed = line?.parse().unwrap_or(confirmed);
-        if confirmed == TRANSFERS_BEFORE_CRASH {
+        persisted = line?.parse().unwrap_or(persisted);
+        if persisted == TRANSFERS_BEFORE_CRASH {
             // SIGKILL. The loop reads on what the child reported before it died.
             child.kill()?;
         }
@@ -114,7 +114,7 @@ fn crash(directory: &str) -> std::result::Result<i64, Box<dyn Error>> {
     if status.code().is_some() {
         return Err(format!("the transfers ended by themselves: {status}").into());
     }
-    Ok(confirmed)
+    Ok(persisted)
 }
 
 /// Prints the whole map in order.

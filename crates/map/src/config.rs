@@ -87,15 +87,15 @@ impl Layout {
     }
 }
 
-/// How an opened map is run. None of it is stored in the file.
+/// Settings of an opened map. None of it is stored in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Changes after which a batch is confirmed (k of the thesis). 1 confirms every change.
+    /// Changes after which a batch is persisted (k of the thesis). 1 persists every change.
     pub changes_max: u32,
-    /// Age, roughly, at which the background thread confirms a batch. At least 50 microseconds.
+    /// Age, roughly, at which the background thread persists a batch. At least 50 microseconds.
     pub interval: Duration,
-    /// Whether a background thread confirms idle batches and collects garbage. Without it the
-    /// caller does both, by [`crate::OrderedMap::confirm`] and [`crate::OrderedMap::collect`].
+    /// Whether a background thread persists idle batches and collects garbage. Without it the
+    /// caller does both, by [`crate::OrderedMap::persist`] and [`crate::OrderedMap::collect`].
     pub background: bool,
     /// Whether a change that finds no room runs a collection round and is tried again before it is
     /// refused, if there is a background thread. Without it the caller asks for a round
@@ -121,7 +121,7 @@ impl Default for Config {
 impl Config {
     pub(crate) fn check(&self) -> Result<()> {
         if self.changes_max == 0 {
-            return Err(Error::new(ErrorKind::Configuration, "changes_max 0: use 1 to confirm every change"));
+            return Err(Error::new(ErrorKind::Configuration, "changes_max 0: use 1 to persist every change"));
         }
         Ok(())
     }

@@ -1,26 +1,42 @@
-//! Difference between the two structures: the ordered index of the keys, one entry for each.
+//! The ordered index of a map's keys, one entry for each: [`list`] in DRAM, [`tree`] in pages.
 //!
 //! An entry is a reference to the key's newest record, from which older versions are reached. An
 //! entry whose record is a deletion stays until the deletion is forgotten, and then until the index
 //! sweeps the leaf it lies in.
+//!
+//! - [`list`] over [`dram_tree`] and [`dram_node`], rebuilt at each start by [`rebuild`]
+//! - [`tree`] over [`page_tree`], [`page_nodes`] and [`page_node`]
+//! - [`versions`]: entries made of records in any order
+
+pub(crate) mod dram_node;
+pub(crate) mod dram_tree;
+pub(crate) mod list;
+pub(crate) mod page_node;
+pub(crate) mod page_nodes;
+pub(crate) mod page_tree;
+pub(crate) mod rebuild;
+pub(crate) mod tree;
+pub(crate) mod versions;
 
 use crate::config::{Kind, Layout};
 use crate::error::Result;
-use crate::format::{Ref, RootRecord};
-use crate::page_nodes::PageNodes;
-use crate::pages::{Pages, Urgency};
-use crate::pending::Pending;
-use crate::pin::Pins;
-use crate::record::{Newest, Records};
+use crate::memory::bitmap::Bitmap;
+use crate::memory::format::{Ref, RootRecord};
+use crate::memory::pages::{Pages, Urgency};
+use crate::memory::pin::Pins;
+use crate::memory::record::{Newest, Records};
 use crate::timestamps::Ts;
 
 /// A map's index: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
 pub trait Index: Sized + Send + Sync + 'static {
     const KIND: Kind;
+    /// Whether the chain links all records, dead ones until the collector unlinks them, and not
+    /// only those that may be rolled back.
+    const LINKS_ALL: bool;
     /// State under the writer's lock.
     type Writer: Send;
-    /// Where a key's entry is, or would be.
+    /// Place of a key's entry, whether there is one or not.
     type Place;
     /// A whole index that is not in force yet.
     type Built: Send;
@@ -28,6 +44,11 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// The index of a root record. What a list's chain holds is counted in `pages`. Error:
     /// `Damaged`.
     fn open(layout: &Layout, pages: &mut Pages, records: &Records, root: &RootRecord) -> Result<Opened<Self>>;
+
+    /// Bytes of the longest node in pages.
+    fn node_bytes(_: &Layout) -> u64 {
+        0
+    }
 
     /// The newest record of a key. The caller is the writer, or has pinned. Error: `Damaged`.
     fn newest(&self, key: &[u8]) -> Result<Newest<'_>>;
@@ -48,17 +69,17 @@ pub trait Index: Sized + Send + Sync + 'static {
     /// after which the caller aborts.
     fn sweep(&self, edit: &mut Editing<'_, Self>, key: &[u8]) -> Result<()>;
 
-    /// Builds an index of entries in ascending order, in as many turns as it needs. It is not
+    /// Builds an index of entries in ascending order, in as many steps as it needs. It is not
     /// installed. Error: `Full`.
-    fn build(&self, turns: &mut Turns<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
+    fn build(&self, steps: &mut Steps<'_, Self>, entries: &[Entry]) -> Result<Self::Built>;
 
     /// The nodes in pages of an index that is not installed.
     fn made(_: &Self::Built) -> &[u64] {
         &[]
     }
 
-    /// Gives up an index that was built and is not installed, in as many turns as it needs.
-    fn give_up(&self, _: &mut Turns<'_, Self>, _: &Self::Built) {}
+    /// Gives up an index that was built and is not installed, in as many steps as it needs.
+    fn give_up(&self, _: &mut Steps<'_, Self>, _: &Self::Built) {}
 
     /// Makes all ready for the index to be installed. The pages' counts are those of its content.
     fn prepare(&self, _: &mut Editing<'_, Self>, _: &Self::Built) {}
@@ -79,18 +100,31 @@ pub trait Index: Sized + Send + Sync + 'static {
         0
     }
 
-    /// Levels of the nodes in pages.
-    fn levels(&self) -> u64 {
+    /// Number of the nodes in pages that the newest root reaches.
+    fn node_count(_: &Self::Writer) -> u64 {
         0
     }
 
-    /// The nodes of an index that lies in pages.
-    fn nodes(_: &mut Self::Writer) -> Option<&mut PageNodes> {
-        None
+    /// Keeps room for rolling back what is not applied. `changes` counts it, and `more` changes are
+    /// about to be made.
+    fn keep_for_rollback(&self, _: &Self::Writer, _: &mut Pages, _more: u64, _changes: impl FnOnce() -> u64) {}
+
+    /// Before each persist: adds to its batch what it will cover.
+    fn seal(_: &mut Self::Writer, _: &mut Pages) {}
+
+    /// After each persist.
+    fn persisted(_: &mut Self::Writer, _: &Pins) {}
+
+    /// Keeps nothing for reuse in pages that take no more nodes.
+    fn leave_retired(_: &mut Self::Writer, _: &Pages, _: &Pins) {}
+
+    /// Bytes of replaced nodes that still count as live.
+    fn waiting_bytes(_: &Self::Writer, _live: &Bitmap) -> u64 {
+        0
     }
 
-    /// Reuses what no reader can see any more, or with `held` no snapshot, some in each turn.
-    /// Returns whether there is more.
+    /// Reuses places that no reader can see any more, or with `held` no snapshot, some in each
+    /// step. Returns whether there is more.
     fn recycle(writer: &mut Self::Writer, pages: &mut Pages, pins: &Pins, held: bool) -> bool;
 }
 
@@ -98,11 +132,12 @@ pub trait Index: Sized + Send + Sync + 'static {
 pub(crate) struct Opened<I: Index> {
     pub(crate) index: I,
     pub(crate) writer: I::Writer,
-    pub(crate) pending: Pending,
     /// Count of the versions.
     pub(crate) versions: u64,
     /// List: dead deletions that are still linked, by offset.
     pub(crate) dead_deletions: Vec<u64>,
+    /// Whether everything reachable was read, and counted in the pages.
+    pub(crate) is_counted: bool,
 }
 
 /// Context of a change of the index.
@@ -116,8 +151,8 @@ pub(crate) struct Editing<'e, I: Index> {
     pub(crate) dead: &'e mut Vec<Ref>,
 }
 
-/// Runs what it is given in one turn of the writer's lock.
-pub(crate) type Turns<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
+/// Runs a closure in one step under the writer's lock.
+pub(crate) type Steps<'t, I> = dyn FnMut(&mut dyn FnMut(&mut Editing<'_, I>) -> Result<()>) -> Result<()> + 't;
 
 /// An entry for [`Index::build`]: the first sixteen bytes of the key as a number, and the record.
 pub(crate) type Entry = (u128, Ref);

@@ -3,38 +3,43 @@
 //! A new file is written under another name and renamed once its content is durable, so that no
 //! half-made map has its name.
 
-use crate::background::Background;
+use crate::changes::{Compared, KeyChange, Mutation};
 use crate::config::{Config, Kind, Layout};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
-    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, node_bytes, root_number, root_word, summary_word,
-};
-use crate::holds::Holds;
 use crate::index::Opened;
-use crate::list_index::ListIndex;
-use crate::load::Loader;
-use crate::ordered_map::{Compared, KeyChange, Mutation, OrderedMap};
-use crate::pages::Pages;
-use crate::record::Records;
+use crate::index::list::ListIndex;
+use crate::index::tree::TreeIndex;
+use crate::memory::format::{
+    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
+    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, root_number, root_word, summary_word,
+};
+use crate::memory::pages::Pages;
+use crate::memory::record::Records;
+use crate::ordered_map::OrderedMap;
 use crate::scan::{Scan, Value, View};
-use crate::snapshot::Snapshot;
 use crate::space::Space;
-use crate::state::{Core, State, Tagged};
-use crate::structure::Structure;
+use crate::state::State;
+use crate::state::core::Core;
+use crate::state::ended::Ended;
+use crate::state::history::{History, Tagged};
+use crate::state::known::Known;
+use crate::state::shared::Shared;
 use crate::timestamps::{Timestamps, Ts};
-use crate::tree_index::TreeIndex;
+use crate::transfer::load::Loader;
+use crate::transfer::snapshot::Snapshot;
+use crate::upkeep::audit;
+use crate::upkeep::background::Background;
+use crate::upkeep::structure::Structure;
 use perdura_pmem::{Medium, Mutant, Region, planted, trace};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Suffix of a file that is not yet a map.
 const UNFINISHED: &str = ".new";
 
-/// A map in a file of a medium. Dropping it confirms every change.
+/// A map in a file of a medium. Dropping it persists every change.
 pub struct Map<I: Structure> {
     pub(crate) core: Arc<Core<I>>,
     background: Option<Background>,
@@ -148,8 +153,7 @@ impl<I: Structure> Map<I> {
             region.reclaim(0, SUMMARY_AT);
         }
         let (root, tag, meta) = root_record(&region, identity.salt)?;
-        let kept = (Tagged { ts: root.tag_ts, tag }, meta);
-        let core = Arc::new(start::<I>(region, &identity, &root, kept, config)?);
+        let core = Arc::new(start::<I>(region, &identity, &root, (tag, meta), config)?);
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
     }
@@ -218,60 +222,34 @@ fn start<I: Structure>(
     region: Region,
     identity: &Identity,
     root: &RootRecord,
-    (forgotten_tag, meta): (Tagged, Vec<u8>),
+    (tag, meta): (Vec<u8>, Vec<u8>),
     config: &Config,
 ) -> Result<Core<I>> {
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
-    let node_bytes = if I::KIND == Kind::BTree { node_bytes(1, layout.branching) } else { 0 };
-    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, node_bytes)?;
-    let records =
-        Records { region, geometry, salt: identity.salt, live: pages.live.clone(), are_checked: Arc::default() };
-    let Opened { index, writer, pending, versions, dead_deletions } = I::open(&layout, &mut pages, &records, root)?;
-    let state = State {
-        pages,
-        writer,
-        head: root.head,
-        times: Timestamps { last: root.last, applied: root.applied, forgotten: root.forgotten, confirmed: root.last },
-        pending,
-        forget_to: root.forgotten,
-        forgotten_tag,
-        meta,
-        versions,
-        changes: 0,
-        is_dirty: false,
-        dead: Vec::new(),
-        cut: Vec::new(),
-        to_sweep: Vec::new(),
-        dead_deletions,
-        holds: Holds::default(),
-        ending: None,
-        is_loading: false,
-        abandoned: Vec::new(),
-        garbage_left: 0,
-        damage: None,
-        is_traversed: I::KIND == Kind::List,
-        saved_live: root.live,
-    };
-    let core = Core::new(layout, *config, records, index, state);
-    core.is_partial.store(root.is_partial, Ordering::Relaxed);
-    core.keep_for_rollback(&mut core.state.lock(), 0);
-    Ok(core)
+    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, I::node_bytes(&layout))?;
+    let records = Records::new(region, geometry, identity.salt, pages.live.clone());
+    let Opened { index, writer, versions, dead_deletions, is_counted } = I::open(&layout, &mut pages, &records, root)?;
+    let mut history = History::open(root, tag, versions);
+    if is_counted {
+        history.read(&records)?;
+    }
+    let state =
+        State::open((pages, writer), history, Ended::open(dead_deletions), Known::open(is_counted, root.live), meta);
+    Ok(Core::new(Shared::new(*config, records, index, root.forgotten, root.is_partial), state))
 }
 
 impl<I: Structure> Drop for Map<I> {
     fn drop(&mut self) {
-        let finishing = self.core.finishing.lock();
-        self.core.is_closing.store(true, Ordering::Relaxed);
-        drop(finishing);
+        self.core.closing.begin();
         self.background = None;
-        self.core.confirm(&mut self.core.state.lock());
+        self.core.persist();
     }
 }
 
 impl<I: Structure> fmt::Debug for Map<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").field("kind", &I::KIND).field("file", &self.core.records.region.name()).finish()
+        f.debug_struct("Map").field("kind", &I::KIND).field("file", &self.core.shared.records.region.name()).finish()
     }
 }
 
@@ -289,7 +267,6 @@ macro_rules! of_core {
 
 impl<I: Structure> OrderedMap for Map<I> {
     of_core! {
-        fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>>;
         fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), at: Ts) -> Result<Scan<'_>>;
         fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>>;
         fn view(&self, at: Ts) -> Result<View<'_>>;
@@ -310,7 +287,11 @@ impl<I: Structure> OrderedMap for Map<I> {
         fn space(&self) -> Space;
         fn usage(&self) -> Space;
         fn has_run(&self, bytes: u64) -> bool;
-        fn check(&self) -> Result<u64>;
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
+        self.core.shared.get(key, at)
     }
 
     fn kind(&self) -> Kind {
@@ -318,21 +299,21 @@ impl<I: Structure> OrderedMap for Map<I> {
     }
 
     fn forgotten_tag(&self) -> Option<(Ts, Vec<u8>)> {
-        let Tagged { ts, tag } = self.core.state.lock().forgotten_tag.clone();
+        let Tagged { ts, tag } = self.core.state.lock().history.forgotten_tag().clone();
         (ts > 0).then_some((ts, tag))
     }
 
     fn meta(&self) -> Vec<u8> {
-        self.core.state.lock().meta.clone()
+        self.core.state.lock().meta().to_vec()
     }
 
-    fn confirm(&self) -> Result<()> {
-        self.core.confirm(&mut self.core.state.lock());
+    fn persist(&self) -> Result<()> {
+        self.core.persist();
         Ok(())
     }
 
     fn timestamps(&self) -> Timestamps {
-        self.core.state.lock().times
+        self.core.state.lock().history.times()
     }
 
     fn snapshot_within(&self, garbage_max: u64) -> Result<Snapshot> {
@@ -340,14 +321,18 @@ impl<I: Structure> OrderedMap for Map<I> {
     }
 
     fn load_snapshot(&self) -> Result<Loader> {
-        self.core.load_snapshot(false)
+        Loader::begin(&self.core, false)
     }
 
     fn reset_and_load(&self) -> Result<Loader> {
-        self.core.load_snapshot(true)
+        Loader::begin(&self.core, true)
     }
 
     fn try_load(&self, resets: bool) -> Result<Option<Loader>> {
-        self.core.try_load(resets)
+        Loader::try_begin(&self.core, resets)
+    }
+
+    fn check(&self) -> Result<u64> {
+        audit::check(&self.core)
     }
 }

@@ -4,58 +4,23 @@
 //! The caller chooses the timestamps. They never fall, except by [`OrderedMap::rollback`]; several
 //! changes may share one. A read names the timestamp it wants to see, and versions are kept until
 //! forgotten. Changes up to [`Timestamps::applied`] cannot be rolled back; changes above it cannot
-//! be forgotten. A change is visible once its call returns, and durable once confirmed: after
-//! `changes_max` changes, after `interval`, or by [`OrderedMap::confirm`]. A crash leaves all
-//! changes up to some confirmation and none after it. Changes that belong together at one timestamp
-//! are made by [`OrderedMap::batch`]; made one by one, a confirmation may come between them.
+//! be forgotten. A change is visible once its call returns, and durable once persisted: after
+//! `changes_max` changes, after `interval`, or by [`OrderedMap::persist`]. A crash leaves all
+//! changes up to some persist and none after it. Changes that belong together at one timestamp
+//! are made by [`OrderedMap::batch`]; made one by one, a persist may come between them.
 //!
-//! Thread-safety: changes take turns on a lock. Reads neither wait nor make others wait; a read
-//! that meets a change of the same node of a list's index looks again.
+//! Thread-safety: changes wait for each other at a lock. Reads neither wait nor make others wait; a
+//! read that meets a change of the same node of a list's index looks again.
 
+use crate::changes::{Compared, KeyChange, Mutation};
 use crate::config::Kind;
 use crate::error::Result;
-use crate::load::Loader;
 use crate::scan::{Scan, Value, View};
-use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::timestamps::{Timestamps, Ts};
+use crate::transfer::load::Loader;
+use crate::transfer::snapshot::Snapshot;
 use std::ops::Bound;
-
-/// A change that is not forgotten, as its rollback record has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mutation<'a> {
-    /// The timestamp of the change.
-    pub ts: Ts,
-    /// The key it changed.
-    pub key: &'a [u8],
-    /// The value it gave the key, or none if it deleted the key.
-    pub value: Option<&'a [u8]>,
-    /// If there is one, this is no change of a key, but the tag of the timestamp. It comes before
-    /// the timestamp's changes.
-    pub tag: Option<&'a [u8]>,
-}
-
-/// One change of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyChange<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// Its new value, or none to delete it. Deleting a key that has no value changes nothing.
-    pub value: Option<&'a [u8]>,
-}
-
-/// The outcome of [`OrderedMap::compare_and_set`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
-    /// Whether the key had the expected value.
-    pub matched: bool,
-    /// The timestamp of the change that the answer rests on: this one if it changed the key,
-    /// otherwise that of the version it was compared with, or 0 if the key has none. Once
-    /// [`Timestamps::confirmed`] has reached it, a crash does not undo the answer, unless a
-    /// rollback of newer versions of the key came before, which is confirmed itself only by the
-    /// next confirmation; once [`Timestamps::applied`] has, a rollback does not.
-    pub ts: Ts,
-}
 
 /// An ordered map with versions in persistent memory.
 ///
@@ -86,13 +51,13 @@ pub trait OrderedMap: Send + Sync {
     fn delete(&self, ts: Ts, key: &[u8]) -> Result<bool>;
 
     /// Changes `key` to `new` (none: deletes it) if its newest version is `expected` (none: no
-    /// value), whether that version is confirmed and applied or not. Tells whether it was, and what
+    /// value), whether that version is persisted and applied or not. Tells whether it was, and what
     /// that rests on. A rollback of the compared version also rolls back this one, since it takes
     /// back all that is newer.
     fn compare_and_set(&self, ts: Ts, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Compared>;
 
     /// Makes several changes at `ts`, and gives it a tag: all of that or, also after a crash,
-    /// nothing. No confirmation comes in between. A tag is durable and rolled back with its
+    /// nothing. No persist comes in between. A tag is durable and rolled back with its
     /// timestamp; [`OrderedMap::mutations`] lists it, and when it is forgotten,
     /// [`OrderedMap::forgotten_tag`] has it until the next one is. For a replicated log: the term
     /// and kind of an entry. Error: `TooLarge` for a tag beyond [`crate::TAG_BYTES_MAX`].
@@ -107,7 +72,7 @@ pub trait OrderedMap: Send + Sync {
     fn forgotten_tag(&self) -> Option<(Ts, Vec<u8>)>;
 
     /// Replaces a small blob of the caller's, beside all keys: for a replicated log the present
-    /// term and vote. Durable with the next confirmation; rollbacks and loads leave it. Error:
+    /// term and vote. Durable with the next persist; rollbacks and loads leave it. Error:
     /// `TooLarge` beyond [`crate::META_BYTES_MAX`].
     fn set_meta(&self, meta: &[u8]) -> Result<()>;
 
@@ -127,10 +92,10 @@ pub trait OrderedMap: Send + Sync {
     fn remove(&self, key: &[u8]) -> Result<bool>;
 
     /// Makes all changes so far durable, by two fences; by none if nothing has changed.
-    fn confirm(&self) -> Result<()>;
+    fn persist(&self) -> Result<()>;
 
     /// Raises [`Timestamps::applied`] to `ts`: changes up to there cannot be rolled back. Durable
-    /// with the next confirmation. Does nothing if `ts` is not above it. Error: `Timestamp` when
+    /// with the next persist. Does nothing if `ts` is not above it. Error: `Timestamp` when
     /// `ts` is above [`Timestamps::last`].
     fn apply(&self, ts: Ts) -> Result<()>;
 
@@ -140,7 +105,7 @@ pub trait OrderedMap: Send + Sync {
     fn rollback(&self, from: Ts) -> Result<()>;
 
     /// Drops the versions that no read at `up_to` or later sees, and the rollback records up to
-    /// there. Needs no room. Durable with the next confirmation, so a crash may bring old versions
+    /// there. Needs no room. Durable with the next persist, so a crash may bring old versions
     /// back. Where a view or a scan reads at a lower timestamp, it forgets up to there, and the
     /// rest when that ends, by the background thread if there is one. Error: `Timestamp` when
     /// `up_to` is above [`Timestamps::applied`].
@@ -153,7 +118,7 @@ pub trait OrderedMap: Send + Sync {
     /// The present timestamps.
     fn timestamps(&self) -> Timestamps;
 
-    /// Confirms, and takes a snapshot of the whole map. While it is held no page is collected;
+    /// Persists, and takes a snapshot of the whole map. While it is held no page is collected;
     /// everything else goes on.
     fn snapshot(&self) -> Result<Snapshot> {
         self.snapshot_within(u64::MAX)

@@ -7,9 +7,10 @@
 
 use crate::error::Result;
 use crate::index::{Index, Walk};
-use crate::pin::Pin;
-use crate::record::{Newest, Records};
-use crate::state::Core;
+use crate::memory::pin::Pin;
+use crate::memory::record::{Newest, Records};
+use crate::state::core::Core;
+use crate::state::shared::Shared;
 use crate::timestamps::Ts;
 use std::fmt;
 use std::ops::{Bound, Deref};
@@ -58,13 +59,11 @@ pub struct Entry<'a> {
 /// The bounds of a scan.
 pub(crate) type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
 
-/// A map as its views and scans use it.
+/// A map of either structure, as its views use it.
 trait Viewed: Sync {
-    /// The value of a key in the content that `loads` counts. The caller holds a view at `at`.
-    fn read(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>>;
-    /// Another view at `at`, of the content that `loads` counts. The caller holds one.
-    fn again(&self, at: Ts, loads: u64) -> View<'_>;
-    fn walk<'m>(&'m self, range: Range<'_>, view: View<'m>) -> Result<Scan<'m>>;
+    fn get(&self, view: &View<'_>, key: &[u8]) -> Result<Option<Value<'_>>>;
+    /// A scan under another view of the same timestamp and content.
+    fn scan(&self, view: &View<'_>, range: Range<'_>) -> Result<Scan<'_>>;
     fn leave(&self, at: Ts);
 }
 
@@ -88,12 +87,12 @@ impl<'m> View<'m> {
 
     /// The value of a key, as [`crate::OrderedMap::get`] finds it.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value<'m>>> {
-        self.map.read(key, self.at, self.loads)
+        self.map.get(self, key)
     }
 
     /// The keys within the bounds, as [`crate::OrderedMap::scan`] finds them.
     pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Scan<'m>> {
-        self.map.walk(range, self.map.again(self.at, self.loads))
+        self.map.scan(self, range)
     }
 }
 
@@ -109,7 +108,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-impl<I: Index> Core<I> {
+impl<I: Index> Shared<I> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
@@ -118,6 +117,16 @@ impl<I: Index> Core<I> {
         self.check_readable(at)?;
         let newest = self.index.newest(key)?;
         self.check_readable(at)?;
+        self.value(newest, at, pin)
+    }
+
+    /// The value of a key in the content that `loads` counts. The caller holds a view at `at`.
+    fn get_in_view(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>> {
+        let pin = self.pins.pin();
+        let newest = self.index.newest(key)?;
+        // The view holds what is forgotten. The mark does not tell: it may stand above the view
+        // until the writer has seen it.
+        self.check_loads(at, loads)?;
         self.value(newest, at, pin)
     }
 
@@ -130,65 +139,6 @@ impl<I: Index> Core<I> {
             return Ok(None);
         }
         Ok(Some(Value { bytes: found.value, ts: found.header.ts, _pin: pin }))
-    }
-
-    /// Fails if a load has replaced the content since the count of loads was this.
-    fn check_loads(&self, at: Ts, loads: u64) -> Result<()> {
-        if self.views.is_still(loads) {
-            return Ok(());
-        }
-        Err(self.unreadable(at, self.views.forgotten()))
-    }
-
-    /// Error: `Forgotten`.
-    pub(crate) fn view(&self, at: Ts) -> Result<View<'_>> {
-        let loads = self.views.loads();
-        self.check_readable(at)?;
-        if let Err(forgotten) = self.views.enter(at) {
-            // It was in the way for a moment.
-            self.go_on_forgetting();
-            return Err(self.unreadable(at, forgotten));
-        }
-        Ok(View { map: self, at, loads })
-    }
-
-    /// Goes on with what a view that has left was in the way of, unless the background thread does.
-    fn go_on_forgetting(&self) {
-        if !self.views.is_free_to_forget() {
-            return;
-        }
-        if self.config.background {
-            self.stir();
-        } else {
-            // The next call that forgets tells why not.
-            _ = self.forget_rest();
-        }
-    }
-
-    pub(crate) fn scan(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
-        self.walk(range, self.view(at)?)
-    }
-
-    pub(crate) fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>> {
-        let end = after_prefix(prefix);
-        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.scan((Bound::Included(prefix), end), at)
-    }
-}
-
-impl<I: Index> Viewed for Core<I> {
-    fn read(&self, key: &[u8], at: Ts, loads: u64) -> Result<Option<Value<'_>>> {
-        let pin = self.pins.pin();
-        let newest = self.index.newest(key)?;
-        // The view holds what is forgotten. The mark does not tell: it may stand above the view
-        // until the writer has seen it.
-        self.check_loads(at, loads)?;
-        self.value(newest, at, pin)
-    }
-
-    fn again(&self, at: Ts, loads: u64) -> View<'_> {
-        self.views.enter_again(at);
-        View { map: self, at, loads }
     }
 
     fn walk<'m>(&'m self, range: Range<'_>, view: View<'m>) -> Result<Scan<'m>> {
@@ -207,9 +157,46 @@ impl<I: Index> Viewed for Core<I> {
         };
         Ok(Scan { walk, records: &self.records, skipped, end, is_over: false, view, _pin: pin })
     }
+}
+
+impl<I: Index> Core<I> {
+    /// Error: `Forgotten`.
+    pub(crate) fn view(&self, at: Ts) -> Result<View<'_>> {
+        let shared = &self.shared;
+        let loads = shared.views.loads();
+        shared.check_readable(at)?;
+        if let Err(forgotten) = shared.views.enter(at) {
+            // It was in the way for a moment.
+            self.go_on_forgetting();
+            return Err(shared.unreadable(at, forgotten));
+        }
+        Ok(View { map: self, at, loads })
+    }
+
+    pub(crate) fn scan(&self, range: Range<'_>, at: Ts) -> Result<Scan<'_>> {
+        self.shared.walk(range, self.view(at)?)
+    }
+
+    pub(crate) fn prefix(&self, prefix: &[u8], at: Ts) -> Result<Scan<'_>> {
+        let end = after_prefix(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.scan((Bound::Included(prefix), end), at)
+    }
+}
+
+impl<I: Index> Viewed for Core<I> {
+    fn get(&self, view: &View<'_>, key: &[u8]) -> Result<Option<Value<'_>>> {
+        self.shared.get_in_view(key, view.at, view.loads)
+    }
+
+    fn scan(&self, view: &View<'_>, range: Range<'_>) -> Result<Scan<'_>> {
+        let (at, loads) = (view.at, view.loads);
+        self.shared.views.enter_again(at);
+        self.shared.walk(range, View { map: self, at, loads })
+    }
 
     fn leave(&self, at: Ts) {
-        self.views.leave(at);
+        self.shared.views.leave(at);
         self.go_on_forgetting();
     }
 }
@@ -304,25 +291,6 @@ mod tests {
         }
         ends::<crate::ListIndex>();
         ends::<crate::TreeIndex>();
-    }
-
-    /// Found: a view that was refused stood in the way of forgetting for a moment, and nobody went
-    /// on with it.
-    #[test]
-    fn what_a_refused_view_was_in_the_way_of_is_forgotten() {
-        let (list, tree) = (map::<crate::ListIndex>(), map::<crate::TreeIndex>());
-        list.forget(2).expect("it is applied");
-        tree.forget(2).expect("it is applied");
-        // A call that forgets met a view that was refused a moment later.
-        for views in [&list.core.views, &tree.core.views] {
-            assert_eq!(views.enter(1), Err(2));
-            assert!(views.is_out_of_the_way(4), "it has left by now, or finds that there is something to do");
-        }
-        list.core.state.lock().forget_to = 4;
-        tree.core.state.lock().forget_to = 4;
-        list.core.go_on_forgetting();
-        tree.core.go_on_forgetting();
-        assert_eq!([list.timestamps().forgotten, tree.timestamps().forgotten], [4, 4]);
     }
 
     #[test]

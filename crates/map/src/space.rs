@@ -1,7 +1,4 @@
-//! The report of how a region is used, and the error for a full one.
-
-use crate::error::{Error, ErrorKind};
-use crate::pages::Pages;
+//! The report of how a region is used.
 
 /// Bytes of a region by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +9,7 @@ pub struct Space {
     pub used: u64,
     /// Bytes of free pages.
     pub free: u64,
-    /// Bytes of live objects: those reachable from the newest confirmation, and those made since.
+    /// Bytes of live objects: those reachable from the newest persist, and those made since.
     pub live: u64,
     /// Bytes of used pages that are not live: superseded, or not filled.
     pub garbage: u64,
@@ -33,16 +30,4 @@ impl Space {
     pub fn fragmentation(&self) -> f64 {
         if self.free == 0 { 0.0 } else { 1.0 - self.free_run_max as f64 / self.free as f64 }
     }
-}
-
-/// The error for a region without room for an object of `len` bytes.
-#[cold]
-pub(crate) fn full(pages: &Pages, len: u64) -> Error {
-    let free = pages.free_pages() as u64 * pages.geometry.page_bytes;
-    let file = pages.region.name();
-    let message = format!(
-        "{file}: no room for {len} bytes in one piece: {free} bytes free, in runs of any length, a part of them kept \
-         for deletions; delete keys, forget old versions and collect, or copy the map to a larger region by a snapshot"
-    );
-    Error::new(ErrorKind::Full, message).in_file(file)
 }

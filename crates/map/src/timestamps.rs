@@ -3,7 +3,7 @@
 /// A timestamp, such as the index of an entry in a replicated log. 0 is before every change.
 pub type Ts = u64;
 
-/// The marks of a map. They never fall, except `last` by a rollback, `confirmed` by a rollback or
+/// The marks of a map. They never fall, except `last` by a rollback, `persisted` by a rollback or
 /// another change at it, and all of them by loading a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
@@ -15,5 +15,5 @@ pub struct Timestamps {
     pub forgotten: Ts,
     /// All changes up to this timestamp are durable. It falls when changes above it are rolled
     /// back, and when another change is made at it.
-    pub confirmed: Ts,
+    pub persisted: Ts,
 }

@@ -175,7 +175,7 @@ fn a_file_cut_off_on_a_device_is_refused() {
         let place = Place::in_files(kind);
         let map = place.create("map");
         map.set(1, b"key", b"value").expect("there is room");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         drop(map);
         let directory = place.medium.info().directory.expect("files have a directory");
         let path = directory.join("map");
@@ -200,7 +200,7 @@ fn what_is_left_of_an_attempt_is_replaced() {
         place.medium.create("map.new", 3 << 20).expect("there is room").store(0, 77);
         let map = place.create("map");
         map.set(1, b"key", b"value").expect("there is room");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         drop(map);
         assert_eq!(value(&*place.open("map"), b"key", 1), Some(b"value".to_vec()));
         let names: Vec<String> = place.medium.list().expect("it lists").into_iter().map(|(name, _)| name).collect();

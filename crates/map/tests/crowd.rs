@@ -79,7 +79,7 @@ impl Crowd {
                 10 => _ = step(self.map.apply(times.last.saturating_sub(random.below(3)))),
                 11 => _ = step(self.map.forget(times.applied.saturating_sub(random.below(4)))),
                 12 => self.look(&mut random),
-                13 => _ = step(self.map.confirm()),
+                13 => _ = step(self.map.persist()),
                 _ => self.change_own(&own, &mut mine, &mut random),
             }
             if self.content.is_none() {

@@ -1,4 +1,4 @@
-//! Hazards: a confirmation that fences more than it needs, or flushes less; a half-made map after a
+//! Hazards: a persist that fences more than it needs, or flushes less; a half-made map after a
 //! power failure. Tests (I3).
 
 mod support;
@@ -32,7 +32,7 @@ fn cost<T>(recorder: &Recorder, call: impl FnOnce() -> T) -> usize {
 }
 
 #[test]
-fn a_confirmation_is_two_fences_and_none_without_changes() {
+fn a_persist_is_two_fences_and_none_without_changes() {
     for kind in KINDS {
         let (map, recorder) = recorded(kind, 1000);
         for changes in [1, 5, 300u64] {
@@ -43,31 +43,31 @@ fn a_confirmation_is_two_fences_and_none_without_changes() {
                 }
             });
             assert_eq!(ordinary, 0, "{kind}: changes fence nothing before their batch closes");
-            assert_eq!(cost(&recorder, || map.confirm().expect("confirmed")), 2, "{kind}: {changes} changes");
-            assert_eq!(cost(&recorder, || map.confirm().expect("nothing to do")), 0, "{kind}");
+            assert_eq!(cost(&recorder, || map.persist().expect("persisted")), 2, "{kind}: {changes} changes");
+            assert_eq!(cost(&recorder, || map.persist().expect("nothing to do")), 0, "{kind}");
             assert_eq!(
                 cost(&recorder, || assert!(!map.delete(from + changes, b"absent").expect("allowed"))),
                 0,
                 "{kind}"
             );
-            assert_eq!(cost(&recorder, || map.confirm().expect("nothing to do")), 0, "{kind}: nothing was deleted");
+            assert_eq!(cost(&recorder, || map.persist().expect("nothing to do")), 0, "{kind}: nothing was deleted");
         }
     }
 }
 
 #[test]
-fn application_and_forgetting_wait_for_the_next_confirmation() {
+fn application_and_forgetting_wait_for_the_next_persist() {
     for kind in KINDS {
         let (map, recorder) = recorded(kind, 1000);
         for ts in 1..=50u64 {
             map.set(ts, &[ts as u8 % 3], &[1; 50]).expect("there is room");
         }
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         assert_eq!(cost(&recorder, || map.apply(40).expect("it is there")), 0, "{kind}");
-        assert_eq!(cost(&recorder, || map.confirm().expect("confirmed")), 2, "{kind}: it is to be durable");
+        assert_eq!(cost(&recorder, || map.persist().expect("persisted")), 2, "{kind}: it is to be durable");
         assert_eq!(cost(&recorder, || map.forget(40).expect("it is applied")), 0, "{kind}");
         refused(map.get(&[1], 39), ErrorKind::Forgotten);
-        assert_eq!(cost(&recorder, || map.confirm().expect("confirmed")), 2, "{kind}: it is to be durable");
+        assert_eq!(cost(&recorder, || map.persist().expect("persisted")), 2, "{kind}: it is to be durable");
     }
 }
 
@@ -86,13 +86,13 @@ fn a_batch_of_k_changes_is_two_fences() {
     }
 }
 
-/// Hazard: nodes that were replaced before their confirmation are flushed as well, and a batch
+/// Hazard: nodes that were replaced before their persist are flushed as well, and a batch
 /// costs as many as it has changes.
 #[test]
-fn a_confirmation_flushes_what_is_left_of_its_batch() {
+fn a_persist_flushes_what_is_left_of_its_batch() {
     let (map, recorder) = recorded(Kind::BTree, 1000);
     (0..300u64).for_each(|key| map.set(1, &key.to_be_bytes(), b"value").expect("there is room"));
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let lines = || -> u64 {
         let lines = |kind: &EventKind| if let EventKind::Flush { count, .. } = kind { u64::from(*count) } else { 0 };
         recorder.trace().events().iter().map(|event| lines(&event.kind)).sum()
@@ -102,7 +102,7 @@ fn a_confirmation_flushes_what_is_left_of_its_batch() {
     let before = lines();
     (0..CHANGES).for_each(|n| map.set(2 + n, &(n % 3).to_be_bytes(), b"later").expect("there is room"));
     assert_eq!(lines(), before, "changes flush nothing");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let flushed = lines() - before;
     // Three leaves at most and the way to them, the root record and word, the pages' words.
     assert!((CHANGES / 2..CHANGES + 60).contains(&flushed), "{flushed} lines for {CHANGES} changes of three keys");
@@ -115,7 +115,7 @@ fn reads_touch_nothing() {
         for ts in 1..=50u64 {
             map.set(ts, &ts.to_be_bytes(), &[1; 50]).expect("there is room");
         }
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         let before = recorder.event_count();
         assert_eq!(all(&*map, NEWEST).len(), 50);
         assert!(map.get(&7u64.to_be_bytes(), 30).expect("it reads").is_some());

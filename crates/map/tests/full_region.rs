@@ -28,7 +28,7 @@ fn check(map: &dyn OrderedMap, wanted: &Wanted, what: &str) {
 fn make_room(map: &dyn OrderedMap) {
     map.apply(map.timestamps().last).expect("it is the newest");
     map.forget(map.timestamps().applied).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     collect_all(map);
 }
 
@@ -139,7 +139,7 @@ fn nothing_of_a_full_map_is_lost_by_a_restart() {
             let map = place.open("map");
             check(&*map, &wanted, &format!("{kind}, round {round}"));
             fill(&*map, &mut wanted, &mut random, 150);
-            map.confirm().unwrap_or_else(|error| panic!("{kind}: a full map confirms: {error}"));
+            map.persist().unwrap_or_else(|error| panic!("{kind}: a full map persists: {error}"));
             drop(map);
             let map = place.open("map");
             check(&*map, &wanted, &format!("{kind}, full, round {round}"));
@@ -153,7 +153,7 @@ fn nothing_of_a_full_map_is_lost_by_a_restart() {
 
 /// Every call on a full map that needs no room, or makes some.
 #[test]
-fn a_full_map_can_be_read_rolled_back_confirmed_and_streamed() {
+fn a_full_map_can_be_read_rolled_back_persisted_and_streamed() {
     for kind in KINDS {
         let place = Place::simulated(kind);
         let map = place.create_with("map", &tiny_layout(64 << 10), &quiet());
@@ -164,7 +164,7 @@ fn a_full_map_can_be_read_rolled_back_confirmed_and_streamed() {
         for round in 0..5 {
             fill(&*map, &mut wanted, &mut random, 300);
             check(&*map, &wanted, "full");
-            map.confirm().unwrap_or_else(|error| panic!("{kind}: confirming: {error}"));
+            map.persist().unwrap_or_else(|error| panic!("{kind}: persisting: {error}"));
             map.collect().unwrap_or_else(|error| panic!("{kind}: collecting: {error}"));
             let chunks = support::stream(&*map, 1000);
             let target = place.create_other(&format!("other{round}"));
@@ -173,7 +173,7 @@ fn a_full_map_can_be_read_rolled_back_confirmed_and_streamed() {
             map.rollback(2).unwrap_or_else(|error| panic!("{kind}: rolling back: {error}"));
             wanted.retain(|key, _| key == b"first");
             check(&*map, &wanted, "rolled back");
-            map.confirm().expect("confirmed");
+            map.persist().expect("persisted");
             collect_all(&*map);
         }
     }
@@ -224,7 +224,7 @@ fn regions_too_small_are_refused_and_the_smallest_work() {
 fn usable(map: &Map, place: &Place, bytes: u64) {
     for ts in 1..=50u64 {
         map.put(b"key", &ts.to_le_bytes()).unwrap_or_else(|error| panic!("{} in {bytes} bytes: {error}", place.kind));
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
     }
     assert_eq!(map.check().expect("sound"), 1);

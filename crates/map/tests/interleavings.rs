@@ -64,7 +64,7 @@ impl Stage {
             match random.below(12) {
                 0 => self.take_back(&mut random),
                 1 | 2 => self.apply_and_forget(&mut random),
-                3 => self.map.confirm().expect("confirmed"),
+                3 => self.map.persist().expect("persisted"),
                 _ => self.change(&mut random),
             }
         }
@@ -110,7 +110,7 @@ impl Stage {
         let last = self.truth.lock().last;
         self.apply(last);
         self.forget(last);
-        self.map.confirm().expect("confirmed");
+        self.map.persist().expect("persisted");
         self.map.collect().expect("collected");
         yield_now();
     }

@@ -1,7 +1,7 @@
 //! Hazards: a reader beside loads sees an empty map, the keys of two contents in one view, or
 //! damage where there is none.
 //!
-//! Two contents take turns, with and without a reset, on real threads. Every value says which
+//! Two contents alternate, with and without a reset, on real threads. Every value says which
 //! content it is of.
 
 mod support;
@@ -91,8 +91,8 @@ fn reads_beside_loads(kind: Kind) {
             });
         }
         let loads = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            for turn in 0..LOADS {
-                while let Err(error) = load(&*map, turn % 3 == 0, &streams[(turn + 1) % 2]) {
+            for number in 0..LOADS {
+                while let Err(error) = load(&*map, number % 3 == 0, &streams[(number + 1) % 2]) {
                     // Readers keep the pages of contents that they see.
                     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
                     std::thread::sleep(Duration::from_micros(100));
@@ -102,7 +102,7 @@ fn reads_beside_loads(kind: Kind) {
         done.store(true, Ordering::Release);
         loads.expect("loads go on");
     });
-    assert!(reads.into_inner() > 100, "readers and loads took turns");
+    assert!(reads.into_inner() > 100, "readers and loads alternated");
     map.check().expect("sound");
 }
 
@@ -136,7 +136,7 @@ fn others_go_on_while_a_load_ends() {
             scope.spawn(|| {
                 while !done.load(Ordering::Acquire) {
                     map.set_meta(b"a vote").expect("it is short");
-                    map.confirm().expect("confirmed");
+                    map.persist().expect("persisted");
                     drop(map.prefix(b"", 0));
                     calls.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_micros(100));

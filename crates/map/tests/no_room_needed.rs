@@ -86,7 +86,7 @@ fn what_is_forgotten_is_forgotten_whole(bytes: u64, create: &Create) {
         map.collect().expect("there is garbage");
         check(&*map, &model);
     }
-    map.confirm().expect("the map is whole");
+    map.persist().expect("the map is whole");
     drop(map);
     let map = perdura_map::open(&medium, "map", &config()).expect("the map is whole");
     check(&*map, &model);
@@ -129,7 +129,7 @@ fn what_is_not_applied_can_be_taken_back(bytes: u64, create: &Create) {
     check(&*map, &before);
     drop(snapshot);
     check(&*map, &before);
-    map.confirm().expect("the map is whole");
+    map.persist().expect("the map is whole");
     drop(map);
     check(&*perdura_map::open(&medium, "map", &config()).expect("the map is whole"), &before);
 }
@@ -196,7 +196,7 @@ fn the_room_kept_is_for_every_level() {
     let key = |number: u64| (number * 7919 % KEYS).to_be_bytes();
     (0..KEYS).for_each(|number| map.set(1, &key(number), b"").expect("there is room"));
     map.apply(1).expect("it is there");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let before = map.space().reserved;
     (0..CHANGES).for_each(|number| map.set(2, &key(number), b"later").expect("there is room"));
     // An inner node has 8 bytes of checksum, 8 of header and 24 for each entry, in whole cache

@@ -1,4 +1,4 @@
-//! Hazard: a map goes on after its last confirmation number, and the next start calls it damaged.
+//! Hazard: a map goes on after its last persist number, and the next start calls it damaged.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn sum(salt: u64, place: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(((salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32, bytes)
 }
 
-/// The bytes of a map's file as they are after so many confirmations.
+/// The bytes of a map's file as they are after so many persists.
 fn aged(bytes: &[u8], number: u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -51,7 +51,7 @@ fn a_map_stops_before_its_numbers_are_used_up() {
             }
             refused(map.set(1000, b"key", b"later"), ErrorKind::ReadOnly);
             assert_eq!(value(&*map, b"key", NEWEST), Some(b"later".to_vec()), "{kind}: it can be read");
-            map.confirm().expect("nothing is left");
+            map.persist().expect("nothing is left");
         }
         assert!(changes > 0, "{kind}");
         let map = perdura_map::open(&medium, "map", &quiet_every(1)).expect("it opens");
@@ -78,7 +78,7 @@ fn take_the_remedy(map: &dyn OrderedMap, changes: u64) {
     assert_eq!((all(&*copy, NEWEST), mutations(&*copy, 0)), (all(map, NEWEST), mutations(map, 0)), "{kind}");
     for ts in last..last + 100 {
         copy.set(ts, b"key", &ts.to_be_bytes()).unwrap_or_else(|error| panic!("{kind}: {error}"));
-        copy.confirm().expect("confirmed");
+        copy.persist().expect("persisted");
     }
     drop(copy);
     assert_eq!(value(&*place.open("copy"), b"key", NEWEST), Some((last + 99).to_be_bytes().to_vec()), "{kind}");
@@ -99,7 +99,7 @@ fn what_is_left_of_the_numbers_is_kept() {
         let map = perdura_map::open(&medium, "map", &quiet_every(1)).expect("it opens");
         let mut done = 0;
         while let Ok(()) = map.set_meta(&[done as u8]) {
-            map.confirm().expect("confirmed");
+            map.persist().expect("persisted");
             done += 1;
             assert!(done < 100, "{kind}: it never stops");
         }

@@ -37,7 +37,7 @@ fn overwrite(map: &dyn OrderedMap, keys: u64, value_bytes: usize) {
 fn forget_all(map: &dyn OrderedMap) {
     map.apply(map.timestamps().last).expect("it is the newest");
     map.forget(map.timestamps().applied).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     map.collect().expect("collected");
 }
 

@@ -154,7 +154,7 @@ fn run(kind: Kind, seed: u64) {
         support::compare::audit_space(map).expect("it adds up");
     };
     is_there(&*map);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     is_there(&*perdura_map::open(&medium, "map", &config).expect("it opens"));
 }

@@ -64,7 +64,7 @@ fn audit_below<K: Keys>(
     for index in 0..=shape.count {
         let low = index.checked_sub(1).map(|before| named[before]).or(low);
         let high = named.get(index).copied().or(high);
-        // SAFETY: nodes live as long as the tree, and the writer, who alone changes them, is kept
+        // SAFETY: nodes live as long as the tree, and the writer, which alone changes them, is kept
         // out.
         let child = unsafe { &*node.child(index) };
         if child.shape().level + 1 != shape.level {

@@ -114,7 +114,7 @@ impl<'t> Descent<'t> {
         Ok(Some(found))
     }
 
-    /// Whether it can be told without a look at the key of the entry behind the place that this is
+    /// Whether it is certain without a look at the key of the entry behind the place that this is
     /// above all keys that begin with `key`, which is the one of the descent; also if there is no
     /// such entry. It counts if [`Descent::behind`] then succeeds.
     #[inline]

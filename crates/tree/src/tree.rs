@@ -8,7 +8,7 @@ use crate::trunk::Trunk;
 use crate::writer::Writer;
 use perdura_pmem::sync::Mutex;
 
-/// Where a key belongs among the entries of a tree.
+/// Place of a key among the entries of a tree.
 ///
 /// The object behind the reference may move to another, which replaces it in the tree. A reader of
 /// it asks afterwards whether the place still [`holds`](Place::holds).
@@ -33,7 +33,7 @@ impl Place<'_> {
     }
 
     /// Whether the next key is known to lie above all keys that begin with the key, or there is
-    /// none. It is told without a look at the next key, so it may be false where a look would say
+    /// none. It is found without a look at the next key, so it may be false where a look would say
     /// otherwise.
     #[inline]
     pub fn is_clear(&self) -> bool {
@@ -148,7 +148,7 @@ impl<K: Keys> Tree<K> {
         (share * self.len() as f64).round() as u64
     }
 
-    /// Where `key` belongs among the entries.
+    /// The place of `key` among the entries.
     #[inline]
     pub fn around(&self, key: &[u8]) -> Place<'_> {
         self.read(|| {

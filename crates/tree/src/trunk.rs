@@ -31,7 +31,7 @@ impl<K> Trunk<K> {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// Counts entries; for the writer, who alone does.
+    /// Counts entries; for the writer, which alone does.
     pub(crate) fn count(&self, added: i64) {
         self.entries.store(self.entries().wrapping_add_signed(added), Ordering::Relaxed);
     }

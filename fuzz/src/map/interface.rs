@@ -339,8 +339,8 @@ impl World {
             let garbage_max = number(input, &[u64::MAX, 0, 4096]);
             let code = perdura_map_snapshot_within(self.maps[at], chunk_bytes_max, garbage_max, &mut handle.pointer);
             let mut stands = PerduraMapTimestamps::default();
-            let told = perdura_map_snapshot_timestamps(handle.pointer, &mut stands);
-            assert_eq!(told == PerduraMapCode::Ok, code == PerduraMapCode::Ok);
+            let found = perdura_map_snapshot_timestamps(handle.pointer, &mut stands);
+            assert_eq!(found == PerduraMapCode::Ok, code == PerduraMapCode::Ok);
             code
         }
     }
@@ -448,7 +448,7 @@ unsafe fn change(map: *const PerduraMap, what: u8, input: &mut Input<'_>) -> Per
             }
             6 | 7 => perdura_map_put(map, key, key_bytes, value, value_bytes, &mut given),
             8 => perdura_map_remove(map, key, key_bytes),
-            9 => perdura_map_confirm(map),
+            9 => perdura_map_persist(map),
             10 => perdura_map_apply(map, ts),
             11 => perdura_map_rollback(map, ts),
             _ => perdura_map_forget(map, ts),

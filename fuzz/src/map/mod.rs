@@ -3,7 +3,7 @@
 //!
 //! The input is a program of changes to something sound, so that the empty input is sound and
 //! mutations stay close to what the map expects. If bytes are changed and their checksum is not,
-//! the change is found or harmless: a read returns what was confirmed, or an error. If the input
+//! the change is found or harmless: a read returns what was persisted, or an error. If the input
 //! corrects the checksums, a read may return anything, but nothing panics and every call ends.
 //!
 //! The same bodies run, seeded, in every `make test`: see `crates/capi/tests/map_fuzz.rs`.

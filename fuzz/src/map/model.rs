@@ -157,14 +157,14 @@ pub fn write_all(map: &dyn OrderedMap, model: Option<&mut Model>) {
         assert_eq!(map.meta(), b"term");
     }
     let _ = (map.forgotten_tag(), map.view(ts).and_then(|view| view.get(b"k").map(|found| found.is_some())));
-    let confirmed = map.confirm().is_ok();
-    if watched && confirmed {
+    let persisted = map.persist().is_ok();
+    if watched && persisted {
         read_all(map, Some(model));
     }
     if map.apply(ts).is_ok() && map.forget(ts).is_ok() {
         model.stands.forgotten = ts;
     }
-    let _ = (map.confirm(), map.collect(), map.collect());
+    let _ = (map.persist(), map.collect(), map.collect());
     if let Some(next) = ts.checked_add(1)
         && map.set(next, b"k taken back", b"").is_ok()
     {

@@ -38,7 +38,7 @@ fn judge(subject: &Subject, medium: &Arc<dyn Medium>, covered: bool) {
     let state = subject.states.last().expect("states");
     let mut model: Option<Model> = covered.then(|| state.clone());
     if covered {
-        assert_eq!(map.timestamps(), state.stands, "opened as of something else than the newest confirmation");
+        assert_eq!(map.timestamps(), state.stands, "opened as of something else than the newest persist");
     }
     let errors = read_all(&*map, model.as_ref());
     let sound = map.check().is_ok();
@@ -50,14 +50,14 @@ fn judge(subject: &Subject, medium: &Arc<dyn Medium>, covered: bool) {
     read_all(&*map, model.as_ref());
     snapshot(&*map);
     write_all(&*map, model.as_mut());
-    let confirmed = map.confirm().is_ok();
+    let persisted = map.persist().is_ok();
     let stands = map.timestamps();
     drop(map);
     let Ok(map) = open(medium, NAME, &config()) else { return };
-    if covered && confirmed {
-        assert_eq!(map.timestamps(), stands, "what was confirmed is not there after reopening");
+    if covered && persisted {
+        assert_eq!(map.timestamps(), stands, "what was persisted is not there after reopening");
     }
-    read_all(&*map, if confirmed { model.as_ref() } else { None });
+    read_all(&*map, if persisted { model.as_ref() } else { None });
     let _ = map.check();
     // A load that ends early leaves a map that says so, and can be loaded.
     if map.reset_and_load().map(drop).is_ok() {

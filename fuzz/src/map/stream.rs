@@ -23,7 +23,7 @@ pub fn stream(data: &[u8]) {
     let mut before = Model::default();
     target.set(1, b"k before", b"there").expect("room");
     before.set(1, b"k before", Some(b"there"));
-    target.confirm().expect("a medium that works");
+    target.persist().expect("a medium that works");
     let loaded = load(&*target, &changed);
     assert!(loaded || changed != chunks, "a sound snapshot is refused");
     // The map has all of the snapshot or all of its old content.
@@ -31,7 +31,7 @@ pub fn stream(data: &[u8]) {
     assert_eq!(read_all(&*target, Some(&model)), 0, "loaded: {loaded}, but not readable");
     assert!(target.check().is_ok(), "loaded: {loaded}, but not sound");
     write_all(&*target, Some(&mut model));
-    target.confirm().expect("a sound map");
+    target.persist().expect("a sound map");
     drop(target);
     let target = open(&medium, NAME, &config()).expect("a sound map");
     assert_eq!(read_all(&*target, Some(&model)), 0, "loaded: {loaded}, but not there after reopening");

@@ -12,11 +12,11 @@ pub const FILE_BYTES: u64 = 96 << 10;
 /// A map at rest.
 pub struct Subject {
     pub image: Image,
-    /// The confirmed states, in order. The map must come back to the last.
+    /// The persisted states, in order. The map must come back to the last.
     pub states: Vec<Model>,
 }
 
-/// No background thread: the caller confirms and collects.
+/// No background thread: the caller persists and collects.
 pub fn config() -> Config {
     Config { changes_max: u32::MAX, background: false, seed: Some(1), ..Config::default() }
 }
@@ -46,7 +46,7 @@ pub fn subject(kind: Kind, small: bool) -> &'static Subject {
 }
 
 /// A map with keys of every kind: overwritten, deleted and forgotten ones, a value longer than a
-/// page, garbage that is collected, and finally changes that are not confirmed.
+/// page, garbage that is collected, and finally changes that are not persisted.
 fn make(kind: Kind, page_bytes: u32) -> Subject {
     let medium = Arc::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
@@ -72,7 +72,7 @@ fn make(kind: Kind, page_bytes: u32) -> Subject {
             map.forget(ts - 2).expect("not above the applied");
             (model.stands.applied, model.stands.forgotten) = (ts - 1, ts - 2);
         }
-        map.confirm().expect("a medium that works");
+        map.persist().expect("a medium that works");
         model.stands = map.timestamps();
         states.push(model.clone());
         if ts == 6 {
@@ -80,7 +80,7 @@ fn make(kind: Kind, page_bytes: u32) -> Subject {
         }
     }
     map.set(10, b"lost", &[7; 300]).expect("room");
-    // As a crash leaves it: closing could confirm.
+    // As a crash leaves it: closing could persist.
     let image = medium.image();
     Subject { image, states }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 const HAZARDS: [Hazard; 19] = [
     ("list", "map_create"),
     ("list", "map_open"),
-    ("list", "map_confirm"),
+    ("list", "map_persist"),
     ("list", "map_free"),
     ("list", "map_copy"),
     ("list", "map_relink"),
@@ -35,7 +35,7 @@ const HAZARDS: [Hazard; 19] = [
     ("list", "killed"),
     ("btree", "map_create"),
     ("btree", "map_open"),
-    ("btree", "map_confirm"),
+    ("btree", "map_persist"),
     ("btree", "map_free"),
     ("btree", "map_copy"),
     ("btree", "map_load"),
@@ -54,7 +54,7 @@ impl Subject for Scenario {
         sources: &["crates/map/src"],
         calls: &[],
         recovery_one_in: 20,
-        // Odd, so that both fences of a confirmation get their turn.
+        // Odd, so that both fences of a persist get their turn.
         kill_one_in: 31,
         images: 2_000_000,
         images_per_mutation: 4000,
@@ -93,7 +93,7 @@ impl Subject for Scenario {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|error| format!("recovery refused: {error}"))?,
         };
-        // The first round counts the pages in use, frees the others, and confirms.
+        // The first round counts the pages in use, frees the others, and persists.
         map.collect().map(|_| ()).map_err(|error| format!("collection in recovery: {error}"))
     }
 }

@@ -1,8 +1,8 @@
-//! Traffic to the medium: fences for each confirmation, and bytes flushed for each byte of keys and
+//! Traffic to the medium: fences for each persist, and bytes flushed for each byte of keys and
 //! values.
 //!
 //! `pmem` counts them. The background thread is off, since its fences do not belong to a
-//! confirmation. One more series runs it and overwrites keys, so that it has work; there its bytes
+//! persist. One more series runs it and overwrites keys, so that it has work; there its bytes
 //! count too.
 
 use crate::operations::{BATCHES, KEYS, VALUES};
@@ -45,7 +45,7 @@ pub fn run(plan: &Plan) {
     }
 }
 
-/// Sets every key in full batches. Returns the fences for each confirmation and the bytes flushed
+/// Sets every key in full batches. Returns the fences for each persist and the bytes flushed
 /// for each byte of keys and values.
 fn count(own: &mut Own, keys: &[Key], value: &[u8], batch: usize) -> (f64, f64) {
     let before = counters();

@@ -1,5 +1,5 @@
 //! Ordered indexes in DRAM that the list could have used instead of its own: the same keys in the
-//! same orders, without records, confirmations or anything persistent. The list's own operations,
+//! same orders, without records, persists or anything persistent. The list's own operations,
 //! which include all that, are measured beside them.
 
 use crate::operations::{KEYS, LARGE_OF_A_QUICK_RUN, Orders, measure};

@@ -135,7 +135,7 @@ fn say_what_peers_do(plan: &Plan) {
         "keys: numbers from 0 in ten decimal digits, shuffled, the same for all; cases .../spread have ten digits spread over all numbers",
     );
     output::note(
-        "list, btree: every change has a timestamp of its own; with each batch of k it is confirmed, applied and forgotten up to there; background thread on; read is a get at the applied timestamp",
+        "list, btree: every change has a timestamp of its own; with each batch of k it is persisted, applied and forgotten up to there; background thread on; read is a get at the applied timestamp",
     );
     output::note(
         "lmdb: one commit a batch, written by pwrite and synced (on tmpfs the sync is a call that does nothing)",

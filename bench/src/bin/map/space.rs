@@ -13,7 +13,7 @@ const OVERWRITES: u64 = 10;
 const COLLECTIONS: usize = 100;
 
 /// `space/VALUE/KEYS`: `space_ratio`, used bytes by live bytes when the last overwrite is
-/// confirmed; `space_collected_ratio`, the same when the collector is done; `space_given_ratio`,
+/// persisted; `space_collected_ratio`, the same when the collector is done; `space_given_ratio`,
 /// then by the bytes of keys and values.
 pub fn run(plan: &Plan) {
     let count = plan.pick(100_000, 20_000);

@@ -1,4 +1,4 @@
-//! Changing a map. A change is visible once its call returns, and durable once confirmed.
+//! Changing a map. A change is visible once its call returns, and durable once persisted.
 
 use super::argument::{key as key_of, value as value_of};
 use super::code::{Outcome, PerduraMapCode};
@@ -73,7 +73,7 @@ unsafe fn optional_value<'a>(bytes: *const PerduraMapBytes) -> Outcome<Option<&'
 }
 
 /// Changes `key` from `expected` to `desired` at timestamp `ts`. DIFFERS if its newest version,
-/// confirmed or not, is not `expected`. If `expected` is null the key must have no value; if
+/// persisted or not, is not `expected`. If `expected` is null the key must have no value; if
 /// `desired` is null it is deleted.
 ///
 /// `rests_on` gets the timestamp of the change that the answer rests on, which may be rolled back

@@ -37,7 +37,7 @@ pub enum PerduraMapCode {
     /// Bytes in the file or in a snapshot are not what they must be.
     Damaged,
     /// The map takes no changes now: a snapshot is being loaded, or one that is held stands in the
-    /// way; or its numbers of confirmations are used up, and it must be copied to a new file.
+    /// way; or its numbers of persists are used up, and it must be copied to a new file.
     ReadOnly,
     /// The system refused access to the files: not DAX, in use by another process, I/O.
     Medium,

@@ -147,7 +147,7 @@ pub unsafe extern "C" fn perdura_map_cursor_next(
     call_on(map, || {
         // SAFETY: as the caller vouches for.
         let (cursor, target) = (unsafe { owned(cursor, "the cursor") }?, target(entry, "the entry")?);
-        // Whatever goes wrong on the way, the scan is over.
+        // After any error on the way the scan is over.
         if std::mem::replace(&mut cursor.ended, true) {
             return Ok(PerduraMapCode::End);
         }

@@ -20,7 +20,7 @@ pub struct PerduraMapLoader {
 /// content, and changes fail with READ_ONLY.
 ///
 /// # Errors
-/// READ_ONLY if a snapshot is held or another load has begun, or the numbers of confirmations are
+/// READ_ONLY if a snapshot is held or another load has begun, or the numbers of persists are
 /// used up.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! Creating, opening and closing a map.
 //!
-//! Whatever C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`, and a
-//! map with holds does not close. So the holders may refer to the map as `'static`.
+//! Each thing that C holds of a map (a value, view, cursor, snapshot or loader) counts as a `Hold`,
+//! and a map with holds does not close. So the holders may refer to the map as `'static`.
 
 use super::argument::live;
 use super::call::{FailStop, call, call_on};
@@ -99,12 +99,12 @@ pub struct PerduraMapLayout {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PerduraMapConfig {
-    /// A batch of this many changes is confirmed. 1 makes each change durable before its call
+    /// A batch of this many changes is persisted. 1 makes each change durable before its call
     /// returns.
     pub changes_max: u32,
-    /// A batch is confirmed when its first change is about this old, in microseconds.
+    /// A batch is persisted when its first change is about this old, in microseconds.
     pub interval_us: u64,
-    /// Runs a thread that confirms idle batches and collects garbage. Without it the caller does
+    /// Runs a thread that persists idle batches and collects garbage. Without it the caller does
     /// both.
     pub background: bool,
 }
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn perdura_map_create(
     call(|| unsafe { hand_out(map, "the map", create) })
 }
 
-/// Opens the map in file `name`, of either kind, as its newest confirmation left it. `config` may
+/// Opens the map in file `name`, of either kind, as its newest persist left it. `config` may
 /// be null for the default.
 ///
 /// # Errors
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn perdura_map_open(
     call(|| unsafe { hand_out(map, "the map", open) })
 }
 
-/// Confirms a map's changes and closes it. After INTERNAL it does neither: the file stays in use
+/// Persists a map's changes and closes it. After INTERNAL it does neither: the file stays in use
 /// until the process ends.
 ///
 /// # Errors
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn perdura_map_close(map: *mut PerduraMap) -> PerduraMapCo
             return Err(Failure::new(PerduraMapCode::Busy, message));
         }
         if open.failed.is_set() {
-            // Closing would confirm what a defect may have left half changed.
+            // Closing would persist what a defect may have left half changed.
             return Ok(PerduraMapCode::Ok);
         }
         // SAFETY: as the caller vouches for; nothing refers to the map any more.

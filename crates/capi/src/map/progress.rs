@@ -1,4 +1,4 @@
-//! Moving a map's timestamps on: confirming, applying, rolling back and forgetting.
+//! Moving a map's timestamps on: persisting, applying, rolling back and forgetting.
 
 use super::argument::target;
 use super::code::{Failure, Outcome, PerduraMapCode};
@@ -18,13 +18,13 @@ pub struct PerduraMapTimestamps {
     /// Older versions may be gone up to here; reads below it fail.
     pub forgotten: u64,
     /// Of the newest change that is durable.
-    pub confirmed: u64,
+    pub persisted: u64,
 }
 
 impl From<Timestamps> for PerduraMapTimestamps {
     fn from(from: Timestamps) -> PerduraMapTimestamps {
-        let Timestamps { last, applied, forgotten, confirmed } = from;
-        PerduraMapTimestamps { last, applied, forgotten, confirmed }
+        let Timestamps { last, applied, forgotten, persisted } = from;
+        PerduraMapTimestamps { last, applied, forgotten, persisted }
     }
 }
 
@@ -48,13 +48,13 @@ unsafe fn change(
 /// # Safety
 /// `map` must be null or open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_map_confirm(map: *const PerduraMap) -> PerduraMapCode {
+pub unsafe extern "C" fn perdura_map_persist(map: *const PerduraMap) -> PerduraMapCode {
     // SAFETY: as the caller vouches for.
-    unsafe { change(map, |map| map.confirm()) }
+    unsafe { change(map, |map| map.persist()) }
 }
 
 /// Moves the applied timestamp up to `ts`: changes up to there cannot be rolled back. Durable with
-/// the next confirmation.
+/// the next persist.
 ///
 /// # Errors
 /// TIMESTAMP if `ts` is above the newest change's, READ_ONLY.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn perdura_map_rollback(map: *const PerduraMap, from: u64)
 }
 
 /// Drops the versions that no read at timestamp `up_to` or later sees. Durable with the next
-/// confirmation.
+/// persist.
 ///
 /// # Errors
 /// TIMESTAMP if `up_to` is above the applied one, READ_ONLY.

@@ -8,7 +8,7 @@ use perdura_map::Value;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// The timestamp at which a read sees the newest version of each key, confirmed or not, applied or
+/// The timestamp at which a read sees the newest version of each key, persisted or not, applied or
 /// not.
 pub const PERDURA_MAP_NEWEST: u64 = u64::MAX;
 

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn perdura_map_forgotten_tag(
 }
 
 /// Replaces the map's meta blob, at most 1,024 bytes of the program's own. It is durable with the
-/// next confirmation; rollbacks and loads leave it as it is.
+/// next persist; rollbacks and loads leave it as it is.
 ///
 /// # Errors
 /// TOO_LARGE.

@@ -25,7 +25,7 @@ pub struct PerduraMapSnapshot {
     _hold: Hold,
 }
 
-/// Confirms the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max`
+/// Persists the map and takes a snapshot of it, to be read in chunks of at most `chunk_bytes_max`
 /// bytes. Release it with [`perdura_map_snapshot_release`].
 ///
 /// # Errors
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn perdura_map_snapshot_next(
         // SAFETY: as the caller vouches for.
         let snapshot = unsafe { owned(snapshot, "the snapshot") }?;
         let (data, bytes) = (target(data, "the chunk")?, target(bytes, "the chunk's length")?);
-        // Whatever goes wrong on the way, the stream is over.
+        // After any error on the way the stream is over.
         if std::mem::replace(&mut snapshot.ended, true) {
             return Ok(PerduraMapCode::End);
         }

@@ -16,7 +16,7 @@ pub struct PerduraMapSpace {
     pub used: u64,
     /// Free pages.
     pub free: u64,
-    /// Bytes that the newest confirmation reaches, and those added since.
+    /// Bytes that the newest persist reaches, and those added since.
     pub live: u64,
     /// Other bytes of used pages.
     pub garbage: u64,

@@ -1,4 +1,4 @@
-//! Hazard: a map that is changed, or confirmed by its close, after a panic left it half changed.
+//! Hazard: a map that is changed, or persisted by its close, after a panic left it half changed.
 
 use super::call::call_on;
 use super::change::perdura_map_put;

@@ -11,7 +11,7 @@ use std::path::Path;
 const LINES_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads the changes from `file`, or from standard input, makes and applies them at the next
-/// timestamp, and confirms.
+/// timestamp, and persists.
 pub fn run(map: &dyn OrderedMap, tag: &[u8], file: Option<&Path>, hex: bool) -> Outcome {
     let lines = match file {
         Some(path) => read(fs::File::open(path), &path.display().to_string())?,
@@ -33,7 +33,7 @@ pub fn run(map: &dyn OrderedMap, tag: &[u8], file: Option<&Path>, hex: bool) -> 
     map.batch(ts, tag, &changes)?;
     map.apply(ts)?;
     map.forget(ts)?;
-    Ok(map.confirm()?)
+    Ok(map.persist()?)
 }
 
 fn read(source: io::Result<impl Read>, name: &str) -> Outcome<Vec<u8>> {

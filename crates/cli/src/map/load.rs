@@ -31,7 +31,7 @@ pub fn run(medium: &Arc<dyn Medium>, name: &str, how: &Load) -> Outcome {
             Err(failure) => break Err(failure),
         }
     };
-    map.confirm()?;
+    map.persist()?;
     match outcome {
         Ok(()) => {
             let kept = if kept > 0 { format!(", {kept} were there already") } else { String::new() };

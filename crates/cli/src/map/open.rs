@@ -17,7 +17,7 @@ pub fn medium(directory: &Path, emulate: bool, create_dir: bool) -> Outcome<Arc<
     }
 }
 
-/// The command is the map's only user. It confirms when it is done, or after many changes.
+/// The command is the map's only user. It persists when it is done, or after many changes.
 pub fn config() -> Config {
     Config { changes_max: 1000, background: false, ..Config::default() }
 }

@@ -46,8 +46,8 @@ pub fn info(medium: &dyn Medium, name: &str, map: &dyn OrderedMap) -> Outcome {
         format!("  medium: {}", medium.info()),
         format!("  keys: {keys}"),
         format!(
-            "  timestamps: last {}, applied {}, forgotten {}, confirmed {}",
-            at.last, at.applied, at.forgotten, at.confirmed
+            "  timestamps: last {}, applied {}, forgotten {}, persisted {}",
+            at.last, at.applied, at.forgotten, at.persisted
         ),
         format!("  newest forgotten tag: {tag}; meta blob: {} bytes", map.meta().len()),
         format!("  pages: {} bytes, {} used, {} free", space.total, space.used, space.free),

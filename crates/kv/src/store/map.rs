@@ -276,7 +276,7 @@ impl Store for MapStore {
     }
 
     fn persist(&mut self) -> Result<()> {
-        Ok(self.map.confirm()?)
+        Ok(self.map.persist()?)
     }
 
     fn commit(&mut self, index: u64) -> Result<()> {

@@ -66,7 +66,7 @@ fn deleting_nothing_changes_nothing(place: &Place) {
     map.set(1, b"other", b"value").expect("there is room");
     map.set(2, b"key", b"value").expect("there is room");
     assert!(map.delete(3, b"key").expect("there is room"));
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let before = (map.timestamps(), mutations(&*map, 0), map.check().expect("sound"), map.space());
     for key in [&b"key"[..], b"absent", b"", b"othe", b"other\0"] {
         assert!(!map.delete(9, key).expect("allowed"));
@@ -113,15 +113,15 @@ fn compare_and_set_changes_what_is_expected_only(place: &Place) {
     }
 }
 
-/// "Newest" means the last one inserted, whether or not it is confirmed or applied.
+/// "Newest" means the last one inserted, whether or not it is persisted or applied.
 fn compare_and_set_compares_with_the_newest_version(place: &Place) {
     let map =
         place.create_with("map", &crate::support::layout(place.kind, 4 << 20), &crate::support::quiet_every(1000));
     map.set(1, b"key", b"one").expect("there is room");
     map.apply(1).expect("it is the newest");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     map.set(2, b"key", b"two").expect("there is room");
-    assert_eq!((map.timestamps().applied, map.timestamps().confirmed), (1, 1));
+    assert_eq!((map.timestamps().applied, map.timestamps().persisted), (1, 1));
     assert!(!map.compare_and_set(2, b"key", Some(b"one"), Some(b"three")).expect("allowed").matched);
     assert!(
         map.compare_and_set(2, b"key", Some(b"two"), Some(b"three")).expect("there is room").matched,

@@ -32,7 +32,7 @@ fn forgotten_versions_are_gone(place: &Place) {
         map.forget(up_to).expect("it is applied");
         model.forget(up_to);
         compare(&*map, &model).and_then(|()| audit(&*map, &model)).unwrap_or_else(|what| panic!("{up_to}: {what}"));
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
         compare(&*map, &model).and_then(|()| audit(&*map, &model)).unwrap_or_else(|what| panic!("{up_to}: {what}"));
     }
@@ -151,9 +151,9 @@ fn what_is_forgotten_stays_so(place: &Place) {
     model.applied = 20;
     map.forget(17).expect("it is applied");
     model.forget(17);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     compare(&*map, &model).and_then(|()| audit(&*map, &model)).expect("as before the restart");
-    assert_eq!(map.timestamps().confirmed, map.timestamps().last);
+    assert_eq!(map.timestamps().persisted, map.timestamps().last);
 }

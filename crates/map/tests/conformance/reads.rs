@@ -10,7 +10,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a deletion hides what is older, not what is newer", a_deletion_hides_what_is_older),
     ("a change is seen once its call returns", a_change_is_seen_once_its_call_returns),
     ("a value stays what it was while it is held", a_value_stays_what_it_was),
-    ("many versions of one key are told apart", many_versions_of_one_key),
+    ("many versions of one key are distinguished", many_versions_of_one_key),
     ("both ways of opening find the same", both_ways_of_opening_find_the_same),
 ];
 
@@ -47,7 +47,7 @@ fn a_deletion_hides_what_is_older(place: &Place) {
     assert_eq!(seen, [None, Some(b"old".to_vec()), Some(b"old".to_vec()), None, None, Some(b"new".to_vec())]);
 }
 
-/// A change is visible before it is confirmed or applied.
+/// A change is visible before it is persisted or applied.
 fn a_change_is_seen_once_its_call_returns(place: &Place) {
     let map = place.create("map");
     for number in 1..50u64 {
@@ -72,7 +72,7 @@ fn a_value_stays_what_it_was(place: &Place) {
         map.set(ts, &ts.to_be_bytes(), &[9; 300]).expect("there is room");
         map.apply(ts).expect("it is the newest");
         map.forget(ts).expect("it is applied");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
         assert!(held[..] == text[..], "the value changed while it was held, at {ts}");
     }
@@ -99,7 +99,7 @@ fn many_versions_of_one_key(place: &Place) {
 fn both_ways_of_opening_find_the_same(place: &Place) {
     let map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     assert_eq!((map.kind(), value(&*map, b"key", 1)), (place.kind, Some(b"value".to_vec())));

@@ -9,8 +9,8 @@ use perdura_map::{Compared, Config, ErrorKind, KeyChange, META_BYTES_MAX, Ordere
 use std::time::Duration;
 
 pub const CHECKS: &[(&str, Check)] = &[
-    ("confirmed falls with what is rolled back", confirmed_falls_with_what_is_rolled_back),
-    ("confirmed is below a timestamp that goes on", confirmed_is_below_a_timestamp_that_goes_on),
+    ("persisted falls with what is rolled back", persisted_falls_with_what_is_rolled_back),
+    ("persisted is below a timestamp that goes on", persisted_is_below_a_timestamp_that_goes_on),
     ("a batch is one change", a_batch_is_one_change),
     ("a batch that meets Full leaves nothing", a_batch_that_meets_full_leaves_nothing),
     ("tags are rolled back, listed and kept", tags_are_rolled_back_listed_and_kept),
@@ -18,7 +18,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("the meta blob outlives rollbacks, loads and restarts", the_meta_blob_outlives),
     ("a comparison tells what it rests on", a_comparison_tells_what_it_rests_on),
     ("a view holds what it shows", a_view_holds_what_it_shows),
-    ("a backlog is forgotten in turns", a_backlog_is_forgotten_in_turns),
+    ("a backlog is forgotten in steps", a_backlog_is_forgotten_in_steps),
     ("a view ends with the content it is of", a_view_ends_with_its_content),
     ("a scan outlives the content it is of", a_scan_outlives_its_content),
     ("a stream goes on from any position", a_stream_goes_on_from_any_position),
@@ -27,7 +27,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a limit counts garbage alone, also right after a start", a_limit_counts_garbage_alone),
     ("a snapshot with a limit ends", a_snapshot_with_a_limit_ends),
     ("a load after a reset needs no room for both", a_load_after_a_reset),
-    ("an unfinished load after a reset is told", an_unfinished_load_is_told),
+    ("an unfinished load after a reset is reported", an_unfinished_load_is_reported),
     ("tags travel in snapshots", tags_travel_in_snapshots),
     ("thousands of values can be held", thousands_of_values_can_be_held),
     ("a map is opened by its kind", a_map_is_opened_by_its_kind),
@@ -47,27 +47,27 @@ fn tags(map: &dyn OrderedMap) -> Vec<(Ts, Vec<u8>)> {
     found
 }
 
-/// Found: a server that acknowledged by `confirmed >= ts` would have lied after a rollback.
-fn confirmed_falls_with_what_is_rolled_back(place: &Place) {
+/// Found: a server that acknowledged by `persisted >= ts` would have lied after a rollback.
+fn persisted_falls_with_what_is_rolled_back(place: &Place) {
     let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(1000));
     for ts in 1..=10u64 {
         map.set(ts, b"key", &[ts as u8]).expect("there is room");
     }
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     map.rollback(5).expect("it is not applied");
-    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (4, 4));
+    assert_eq!((map.timestamps().last, map.timestamps().persisted), (4, 4));
     map.set(5, b"key", b"other").expect("there is room");
-    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (5, 4));
-    map.confirm().expect("confirmed");
-    assert_eq!(map.timestamps().confirmed, 5);
+    assert_eq!((map.timestamps().last, map.timestamps().persisted), (5, 4));
+    map.persist().expect("persisted");
+    assert_eq!(map.timestamps().persisted, 5);
 }
 
-fn confirmed_is_below_a_timestamp_that_goes_on(place: &Place) {
+fn persisted_is_below_a_timestamp_that_goes_on(place: &Place) {
     let map = place.create_with("map", &layout(place.kind, 1 << 20), &quiet_every(1000));
     map.set(7, b"a", b"x").expect("there is room");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     map.set(7, b"b", b"x").expect("there is room");
-    assert_eq!(map.timestamps().confirmed, 6, "not all of 7 is durable");
+    assert_eq!(map.timestamps().persisted, 6, "not all of 7 is durable");
 }
 
 /// Found: a batch closed between changes of one timestamp.
@@ -76,7 +76,7 @@ fn a_batch_is_one_change(place: &Place) {
     map.set(9, b"b", b"before").expect("there is room");
     let changes = [put(b"a", b"1"), put(b"b", b"2"), KeyChange { key: b"none", value: None }, put(b"a", b"3")];
     map.batch(10, b"term 1", &changes).expect("there is room");
-    assert_eq!((map.timestamps().last, map.timestamps().confirmed), (10, 10));
+    assert_eq!((map.timestamps().last, map.timestamps().persisted), (10, 10));
     let seen = [&b"a"[..], b"b", b"none"].map(|key| value(&*map, key, NEWEST));
     assert_eq!(seen, [Some(b"3".to_vec()), Some(b"2".to_vec()), None]);
     map.batch(11, b"", &[KeyChange { key: b"b", value: None }]).expect("there is room");
@@ -150,7 +150,7 @@ fn the_meta_blob_outlives(place: &Place) {
     map.set_meta(b"term 3, vote 1").expect("it is short");
     map.set(1, b"key", b"value").expect("there is room");
     map.rollback(1).expect("it is not applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     assert_eq!(map.meta(), b"term 3, vote 1");
@@ -187,7 +187,7 @@ fn a_view_holds_what_it_shows(place: &Place) {
     let early = map.view(30).expect("nothing is forgotten");
     let late = map.view(50).expect("nothing is forgotten");
     map.forget(61).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     collect_all(&*map);
     assert_eq!(map.timestamps().forgotten, 30, "as far as views allow");
     refused(map.get(&[0], 29), ErrorKind::Forgotten);
@@ -210,7 +210,7 @@ fn a_view_holds_what_it_shows(place: &Place) {
 
 /// Hazards: one change forgets all that a view had held, while others wait; or it is never
 /// forgotten.
-fn a_backlog_is_forgotten_in_turns(place: &Place) {
+fn a_backlog_is_forgotten_in_steps(place: &Place) {
     const BACKLOG: Ts = 2000;
     let map = place.create("map");
     for ts in 1..=BACKLOG {
@@ -245,7 +245,7 @@ fn a_view_ends_with_its_content(place: &Place) {
     refused(view.scan((std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)), ErrorKind::Forgotten);
 }
 
-/// Found: a scan that a load overtook took nodes that no confirmation had summed for damage.
+/// Found: a scan that a load overtook took nodes that no persist had summed for damage.
 fn a_scan_outlives_its_content(place: &Place) {
     let source = place.create_other("source");
     source.set(1, b"key", b"value").expect("there is room");
@@ -359,7 +359,7 @@ fn a_limit_counts_garbage_alone(place: &Place) {
         for key in 0..12u8 {
             map.put(&[key], &[round; 5000]).expect("the snapshot gives way");
         }
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
     }
     assert!(snapshot.has_expired(), "{:?}", map.space());
 }
@@ -389,7 +389,7 @@ fn a_load_after_a_reset(place: &Place) {
     }
 }
 
-fn an_unfinished_load_is_told(place: &Place) {
+fn an_unfinished_load_is_reported(place: &Place) {
     let mut map = place.create("map");
     map.set(1, b"key", b"value").expect("there is room");
     map.set_meta(b"meta").expect("it is short");

@@ -10,12 +10,12 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a rollback takes back what is at its timestamp and newer", a_rollback_takes_back),
     ("a rollback takes back deletions", a_rollback_takes_back_deletions),
     ("a rollback takes compare-and-sets back with what they compared", a_rollback_takes_back_what_depends),
-    ("a rollback takes back what is confirmed", a_rollback_takes_back_what_is_confirmed),
+    ("a rollback takes back what is persisted", a_rollback_takes_back_what_is_persisted),
     ("nothing applied is rolled back", nothing_applied_is_rolled_back),
     ("a rollback of nothing does nothing", a_rollback_of_nothing_does_nothing),
     ("timestamps can be used again after a rollback", timestamps_can_be_used_again),
     ("what is applied stays applied", what_is_applied_stays_applied),
-    ("the list of changes begins where it is told and ends when it is told", the_list_of_changes),
+    ("the list of changes begins and ends where the caller says", the_list_of_changes),
     ("rollbacks of thousands leave what was before", rollbacks_of_thousands),
 ];
 
@@ -60,19 +60,19 @@ fn a_rollback_takes_back_what_depends(place: &Place) {
     assert!(map.compare_and_set(2, b"key", Some(b"one"), Some(b"other")).expect("there is room").matched);
 }
 
-fn a_rollback_takes_back_what_is_confirmed(place: &Place) {
+fn a_rollback_takes_back_what_is_persisted(place: &Place) {
     let map = place.create("map");
     let mut model = Model::default();
     for ts in 1..=30 {
         map.set(ts, &[ts as u8 % 4], &[ts as u8; 40]).expect("there is room");
         model.change(ts, &[ts as u8 % 4], Some(&[ts as u8; 40]));
     }
-    map.confirm().expect("confirmed");
-    assert_eq!(map.timestamps().confirmed, 30);
+    map.persist().expect("persisted");
+    assert_eq!(map.timestamps().persisted, 30);
     map.rollback(11).expect("it is not applied");
     model.rollback(11, map.timestamps().last).expect("as documented");
     compare(&*map, &model).and_then(|()| audit(&*map, &model)).expect("rolled back");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     compare(&*map, &model).and_then(|()| audit(&*map, &model)).expect("rolled back for good");
@@ -134,10 +134,10 @@ fn what_is_applied_stays_applied(place: &Place) {
     map.apply(5).expect("between changes");
     map.apply(3).expect("nothing happens");
     assert_eq!(map.timestamps().applied, 5);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
-    assert_eq!(map.timestamps().applied, 5, "durable with a confirmation");
+    assert_eq!(map.timestamps().applied, 5, "durable with a persist");
     refused(map.rollback(5), ErrorKind::Timestamp);
     map.rollback(6).expect("it is not applied");
     assert!((4..6).contains(&map.timestamps().last));
@@ -198,7 +198,7 @@ fn rollbacks_of_thousands(place: &Place) {
     assert!(all(&*map, NEWEST) == before, "not what was before");
     assert_eq!(map.check().expect("sound"), 1500);
     assert_eq!(mutations(&*map, 2), []);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     crate::support::collect_all(&*map);
     assert!(all(&*map, NEWEST) == before, "not what was before");
 }

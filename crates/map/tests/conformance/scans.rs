@@ -177,7 +177,7 @@ fn a_scan_is_not_moved_by_later_changes(place: &Place) {
         map.set(ts, &[&n.to_be_bytes()[..], b"between"].concat(), &[0xee; 60]).expect("there is room");
         map.apply(ts).expect("it is the newest");
         map.forget(ts).expect("it is applied");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
     }
     assert!(scan.advance().expect("it ends").is_none());

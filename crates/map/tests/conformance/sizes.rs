@@ -26,7 +26,7 @@ fn empty_keys_and_values(place: &Place) {
     assert!(!map.delete(4, b"").expect("allowed"));
     assert_eq!(all(&*map, NEWEST), [(vec![0], vec![], 2)]);
     map.set(5, b"", b"again").expect("there is room");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     assert_eq!(all(&*map, NEWEST), [(vec![], b"again".to_vec(), 5), (vec![0], vec![], 2)]);
@@ -52,7 +52,7 @@ fn every_length_comes_back(place: &Place) {
             model.scan(NEWEST).into_iter().map(|(key, value, ts)| (key.to_vec(), value.to_vec(), ts)).collect();
         assert!(all(&*map, NEWEST) == wanted, "{name}");
         audit(&*map, &model).expect("sound");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         drop(map);
         let map = place.open(name);
         assert!(all(&*map, NEWEST) == wanted, "{name}");
@@ -96,7 +96,7 @@ fn values_of_64_mib(place: &Place) {
     map.set(1, b"large", &one).expect("there is room");
     map.set(1, b"other", b"small").expect("there is room");
     map.set(2, b"large", &two).expect("there is room");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     assert!(map.get(b"large", 1).expect("it reads").expect("it is there")[..] == one[..]);
     assert!(map.get(b"large", 2).expect("it reads").expect("it is there")[..] == two[..]);
     refused(map.set(3, b"large", &one), ErrorKind::Full);
@@ -107,7 +107,7 @@ fn values_of_64_mib(place: &Place) {
     let shorter = &one[..60 << 20];
     map.set(3, b"large", shorter).expect("there is room again");
     drop(two);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     assert!(map.get(b"large", 3).expect("it reads").expect("it is there")[..] == *shorter);

@@ -10,7 +10,7 @@ use crate::support::{
 use perdura_map::{ErrorKind, OrderedMap};
 
 pub const CHECKS: &[(&str, Check)] = &[
-    ("a snapshot confirms and tells where the map stood", a_snapshot_confirms),
+    ("a snapshot persists and tells where the map stood", a_snapshot_persists),
     ("a stream fills either structure, in chunks of any size", a_stream_fills_either_structure),
     ("a stream shows its moment, whatever changes meanwhile", a_stream_shows_its_moment),
     ("while a snapshot is held nothing is collected", while_a_snapshot_is_held_nothing_is_collected),
@@ -44,13 +44,13 @@ pub fn prepare(map: &dyn OrderedMap) -> Model {
     model
 }
 
-fn a_snapshot_confirms(place: &Place) {
+fn a_snapshot_persists(place: &Place) {
     let map = place.create_with("map", &layout(place.kind, 4 << 20), &quiet_every(1000));
     let mut model = prepare(&*map);
-    assert_eq!(map.timestamps().confirmed, 0);
+    assert_eq!(map.timestamps().persisted, 0);
     let snapshot = map.snapshot().expect("a snapshot");
     let seen = snapshot.timestamps();
-    assert_eq!((seen.last, seen.applied, seen.forgotten, seen.confirmed), (60, 45, 20, 60));
+    assert_eq!((seen.last, seen.applied, seen.forgotten, seen.persisted), (60, 45, 20, 60));
     assert_eq!(map.timestamps(), seen);
     map.set(61, b"later", b"value").expect("there is room");
     assert_eq!(snapshot.timestamps(), seen, "a snapshot does not move");
@@ -102,7 +102,7 @@ fn a_stream_shows_its_moment(place: &Place) {
             2 => map.rollback(map.timestamps().last).expect("it is not applied"),
             _ => map.set(ts, &key, &[0xaa; 90]).expect("there is room"),
         }
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
     }
     assert!(chunks.len() > 20, "{}", chunks.len());
@@ -122,7 +122,7 @@ fn while_a_snapshot_is_held_nothing_is_collected(place: &Place) {
     let snapshot = map.snapshot().expect("a snapshot");
     let second = map.snapshot().expect("another");
     map.forget(300).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let free = map.space().free;
     for _ in 0..5 {
         assert_eq!(map.collect().expect("it does nothing"), 0);

@@ -80,7 +80,7 @@ fn an_abandoned_loader_leaves_the_map(place: &Place) {
         map.collect().expect("collected");
         unchanged(&*map, &model, &format!("collected after {kept} chunks"));
     }
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     unchanged(&*map, &model, "reopened");

@@ -14,7 +14,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("collection changes nothing that is seen", collection_changes_nothing_that_is_seen),
     ("collection empties sparse pages", collection_empties_sparse_pages),
     ("what a load leaves out is collected", what_a_load_leaves_out_is_collected),
-    ("collection of what is not confirmed frees nothing", collection_waits_for_the_confirmation),
+    ("collection of what is not persisted frees nothing", collection_waits_for_the_persist),
     ("what was rolled back is collected", what_was_rolled_back_is_collected),
     ("the space is known exactly after a restart and a collection", the_space_is_known_after_a_restart),
     ("the check counts versions and deletions", the_check_counts),
@@ -47,7 +47,7 @@ fn the_space_report_adds_up(place: &Place) {
         assert_eq!(map.space().total, space.total);
     }
     let kept: usize = all(&*map, NEWEST).iter().map(|(key, value, _)| key.len() + value.len()).sum();
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     assert!(map.space().live >= kept as u64, "{:?} for {kept} bytes", map.space());
 }
 
@@ -58,7 +58,7 @@ fn collection_frees_what_nothing_reaches(place: &Place) {
     }
     map.apply(400).expect("it is the newest");
     map.forget(400).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let before = map.space();
     let mut freed = 0;
     for _ in 0..8 {
@@ -145,14 +145,14 @@ fn what_a_load_leaves_out_is_collected(place: &Place) {
     audit_space(&*map).expect("it adds up");
 }
 
-fn collection_waits_for_the_confirmation(place: &Place) {
+fn collection_waits_for_the_persist(place: &Place) {
     let config = crate::support::quiet_every(10_000);
     let map = place.create_with("map", &layout(place.kind, 4 << 20), &config);
     for n in 0..200u64 {
         map.set(1, &n.to_be_bytes(), &[1; 500]).expect("there is room");
     }
     map.apply(1).expect("it is the newest");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     collect_all(&*map);
     for n in 0..200u64 {
         assert!(map.delete(2, &n.to_be_bytes()).expect("there is room"));
@@ -160,7 +160,7 @@ fn collection_waits_for_the_confirmation(place: &Place) {
     map.apply(2).expect("it is the newest");
     map.forget(2).expect("it is applied");
     map.collect().expect("collected");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     collect_all(&*map);
     assert!(map.space().used < 64 << 10, "{:?}", map.space());
 }
@@ -173,7 +173,7 @@ fn what_was_rolled_back_is_collected(place: &Place) {
         }
         assert_eq!(value(&*map, &3u64.to_be_bytes(), 1), Some(vec![round; 800]));
         map.rollback(1).expect("it is not applied");
-        map.confirm().expect("confirmed");
+        map.persist().expect("persisted");
         map.collect().expect("collected");
     }
     collect_all(&*map);
@@ -188,7 +188,7 @@ fn the_space_is_known_after_a_restart(place: &Place) {
     }
     map.apply(500).expect("it is the newest");
     map.forget(500).expect("it is applied");
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let map = place.open("map");
     audit_space(&*map).expect("it adds up");
@@ -231,7 +231,7 @@ fn what_is_about_to_die_is_not_moved(place: &Place) {
     for n in (0..2000u64).filter(|n| n.is_multiple_of(40)) {
         map.set(3, &n.to_be_bytes(), b"newer").expect("there is room");
     }
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     let places = || -> Vec<(bool, usize)> {
         let kept = (0..2000u64).filter(|n| stays(*n));
         let place = |n: u64| map.get(&n.to_be_bytes(), 2).expect("it reads").expect("it stays").as_ptr() as usize;

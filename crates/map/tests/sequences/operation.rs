@@ -90,7 +90,7 @@ pub enum Operation {
     Remove {
         key: u8,
     },
-    Confirm,
+    Persist,
     Apply {
         below: i8,
     },
@@ -168,7 +168,7 @@ fn plain() -> impl Strategy<Value = Operation> {
             .prop_map(|(step, tag, changes)| Operation::Batch { step, tag, changes }),
         1 => (0..KEYS, text()).prop_map(|(key, value)| Operation::Put { key, value }),
         1 => (0..KEYS).prop_map(|key| Operation::Remove { key }),
-        2 => Just(Operation::Confirm),
+        2 => Just(Operation::Persist),
         3 => below().prop_map(|below| Operation::Apply { below }),
         2 => below().prop_map(|below| Operation::Rollback { below }),
         2 => below().prop_map(|below| Operation::Forget { below }),

@@ -84,7 +84,7 @@ pub fn find(
             Err(what) => differences.push(what),
             Ok(()) => {
                 let seen = map.timestamps();
-                if seen.confirmed != seen.last {
+                if seen.persisted != seen.last {
                     return Err(format!("opened with {seen:?}"));
                 }
                 audit(&*map, model)?;

@@ -183,7 +183,7 @@ impl Run {
             Operation::Held { bytes_max, meanwhile } => self.hold(*bytes_max, meanwhile),
             Operation::Keep { bytes_max } => {
                 self.kept = Some((stream(&**map, *bytes_max), self.model.clone()));
-                self.confirmed();
+                self.persisted();
                 Ok(())
             }
             Operation::Load { finish, resets } => self.load(*finish, *resets),
@@ -210,11 +210,11 @@ impl Run {
     fn maintain(&mut self, map: &dyn OrderedMap, operation: &Operation) -> Result<(), String> {
         let (last, applied) = (self.model.last, self.model.applied);
         match operation {
-            Operation::Confirm => {
-                map.confirm().map_err(|error| error.to_string())?;
-                let confirmed = map.timestamps().confirmed;
-                self.confirmed();
-                if confirmed == last { Ok(()) } else { Err(format!("{confirmed} confirmed instead of {last}")) }
+            Operation::Persist => {
+                map.persist().map_err(|error| error.to_string())?;
+                let persisted = map.timestamps().persisted;
+                self.persisted();
+                if persisted == last { Ok(()) } else { Err(format!("{persisted} persisted instead of {last}")) }
             }
             Operation::Apply { below } => {
                 let ts = Operation::step(last, -below);
@@ -372,14 +372,14 @@ impl Run {
     }
 
     /// Notes that every state so far is durable.
-    fn confirmed(&mut self) {
+    fn persisted(&mut self) {
         self.history.durable = self.history.note(&self.model);
     }
 
     fn hold(&mut self, bytes_max: usize, meanwhile: &[Operation]) -> Result<(), String> {
         let map = self.map();
         let snapshot = map.snapshot().map_err(|error| format!("taking a snapshot: {error}"))?;
-        self.confirmed();
+        self.persisted();
         let model = self.model.clone();
         for operation in meanwhile {
             self.one(operation).map_err(|what| format!("{operation:?} while a snapshot is held: {what}"))?;
@@ -457,7 +457,7 @@ impl Run {
     /// Notes that a load has put another content in place, durably. A second one may follow.
     fn replaced(&mut self) {
         self.history.recent.clear();
-        self.confirmed();
+        self.persisted();
         trace::mark(power::payload(self.history.durable, self.history.states.len()));
     }
 

@@ -46,7 +46,7 @@ pub fn subject(kind: Kind) -> Subject {
     drop(map);
     let map = perdura_map::open(&shared, NAME, &quiet()).expect("it opens");
     fill(&*map, &mut model, 40..55);
-    map.confirm().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     let bytes = medium.image().bytes_of(NAME).expect("it exists");
     Subject { kind, bytes, model }
@@ -193,8 +193,8 @@ impl Judge<'_> {
             }
             model.change(ts, &key, Some(&[round as u8; 90]));
             if round % 4 == 3 {
-                let confirmed = self.map.confirm();
-                self.answer("a confirmation", confirmed)?;
+                let persisted = self.map.persist();
+                self.answer("a persist", persisted)?;
                 let collected = self.map.collect();
                 self.answer("a collection", collected)?;
             }

@@ -182,7 +182,7 @@ pub fn collect_all(map: &dyn OrderedMap) {
     let (mut least, mut idle) = (u64::MAX, 0);
     for _ in 0..1000 {
         map.collect().expect("collecting");
-        map.confirm().expect("confirming");
+        map.persist().expect("persisting");
         let used = map.space().used;
         idle = if used < least { 0 } else { idle + 1 };
         least = least.min(used);

@@ -19,9 +19,9 @@ pub fn run(kind: Bystander, map: &dyn OrderedMap, history: &History, goes_on: &d
                 map.collect().expect("garbage can be collected at any time");
                 wait(&mut random, 4);
             }
-            Bystander::Confirmer => {
+            Bystander::Persister => {
                 let reached = history.reached();
-                map.confirm().expect("a confirmation needs no room");
+                map.persist().expect("a persist needs no room");
                 history.acknowledge(reached);
                 wait(&mut random, 60);
             }

@@ -212,7 +212,7 @@ impl State {
         }
         let is_partial = map.get(b"", Ts::MAX).is_err_and(|error| error.kind() == ErrorKind::Partial);
         if is_partial || self.is_partial {
-            let what = "a map that was emptied for a load is not told from others";
+            let what = "a map that was emptied for a load is not distinguished from others";
             return if is_partial == self.is_partial { Ok(()) } else { Err(Difference::Stamps(what.into())) };
         }
         self.compare_content(map, found, views).map_err(Difference::Content)

@@ -15,7 +15,7 @@ enum Step {
     Begun(usize),
     /// The state after the call of this number, or a newer one, survives any crash from now on.
     Durable(usize),
-    /// The map has called everything up to this timestamp confirmed.
+    /// The map has called everything up to this timestamp persisted.
     Observed(Ts),
 }
 
@@ -42,16 +42,16 @@ pub fn note_begun(number: usize) {
     trace::mark(Step::Begun(number).mark());
 }
 
-/// Marks that the map has called everything up to a timestamp confirmed. For runs in which each
+/// Marks that the map has called everything up to a timestamp persisted. For runs in which each
 /// change has its own timestamp and none is rolled back.
-pub fn note_observed(confirmed: Ts) {
-    trace::mark(Step::Observed(confirmed).mark());
+pub fn note_observed(persisted: Ts) {
+    trace::mark(Step::Observed(persisted).mark());
 }
 
 /// Record of a run.
 ///
 /// The writer records the state that each call leads to and marks in the trace where the call
-/// begins. Whoever knows that a confirmation covers a state marks that too. Whose call came first
+/// begins. Whoever knows that a persist covers a state marks that too. Whose call came first
 /// among several writers is known only after the run: their marks number the calls, and [`Past`]
 /// says which state each led to.
 #[derive(Default)]
@@ -107,7 +107,7 @@ impl History {
         let mut states = self.states.lock();
         states[number].stamps = stamps;
         self.reached.store(number, Ordering::Relaxed);
-        // A timestamp forgotten by now may have been so only after this state was confirmed.
+        // What was forgotten by now may have been so only after this state was persisted.
         State { held: stamps.forgotten, ..states[number].clone() }
     }
 

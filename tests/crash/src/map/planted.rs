@@ -7,41 +7,35 @@ const fn error(mutant: Mutant, rule: &'static str, error: &'static str, shown_by
     Planted { mutant, rule, error, shown_by }
 }
 
-/// All planted errors. A rule that is not one of the invariants is named by
-/// its page and heading, or by the source file that states it.
+/// All planted errors. A rule that is not one of the invariants is named by its page and heading, or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     error(Mutant::RootBeforeContent, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
     error(Mutant::RootInForceOverwritten, "(I2)", "the root record in force is overwritten", "list mixed"),
-    error(
-        Mutant::TwoPersistsOneNumber,
-        "maps.md, Confirmation",
-        "two confirmations have the same number",
-        "list mixed",
-    ),
-    error(Mutant::BatchClosesLate, "(I1)", "a batch closes one change late", "btree each confirmed"),
+    error(Mutant::TwoPersistsOneNumber, "maps.md, Persisting", "two persists have the same number", "list mixed"),
+    error(Mutant::BatchClosesLate, "(I1)", "a batch closes one change late", "btree each persisted"),
     error(
         Mutant::TimestampsNotPersisted,
         "(I1)",
-        "timestamps that moved without a change are not confirmed",
+        "timestamps that moved without a change are not persisted",
         "list mixed",
     ),
     error(
         Mutant::ReleasedBeforePersist,
         "(I8)",
-        "what a confirmation no longer needs is released before the confirmation is durable",
+        "what a persist no longer needs is released before the persist is durable",
         "btree mixed",
     ),
-    error(Mutant::PersistedWhenMade, "(I1)", "a change is called confirmed when it is made", "btree rivals"),
+    error(Mutant::PersistedWhenMade, "(I1)", "a change is called persisted when it is made", "btree rivals"),
     error(
         Mutant::PageOfLaterPersist,
         "maps.md, Pages",
-        "a page belongs to the confirmation after the one that covers it",
+        "a page belongs to the persist after the one that covers it",
         "list mixed",
     ),
     error(
         Mutant::NewestPagesFreeAtStart,
         "maps.md, Pages",
-        "at a start the pages of the newest confirmation are free",
+        "at a start the pages of the newest persist are free",
         "list mixed",
     ),
     error(Mutant::SnapshotHoldsNoPages, "(I8)", "a snapshot does not hold off the freeing of pages", "btree crowded"),
@@ -80,12 +74,12 @@ pub const PLANTED: &[Planted] = &[
         Mutant::ViewHoldsNoForgetting,
         "maps.md, Readers",
         "a view does not hold off forgetting",
-        "list each confirmed",
+        "list each persisted",
     ),
     error(
         Mutant::NodeReusedBeforePersist,
         "(I8)",
-        "a confirmed node is reused before a confirmation without it is durable",
+        "a persisted node is reused before a persist without it is durable",
         "btree mixed",
     ),
     error(
@@ -106,7 +100,7 @@ pub const PLANTED: &[Planted] = &[
         "free places of nodes survive a load that replaces the content they lie in",
         "btree loaded",
     ),
-    error(Mutant::LinkToUnpersistedCopy, "(I3)", "a link names a copy that is not confirmed", "list mixed"),
+    error(Mutant::LinkToUnpersistedCopy, "(I3)", "a link names a copy that is not persisted", "list mixed"),
     error(
         Mutant::UnlinkedReleasedBeforeLinks,
         "(I8)",
@@ -148,7 +142,7 @@ pub const PLANTED: &[Planted] = &[
         Mutant::ForgottenPublishedLate,
         "state.rs, forgotten",
         "readers learn what is forgotten only after it is dropped",
-        "list each confirmed",
+        "list each persisted",
     ),
     error(
         Mutant::ReplacedRecordsCountAfterStart,
@@ -167,12 +161,12 @@ pub const PLANTED: &[Planted] = &[
         Mutant::BatchClosesBeforeApplication,
         "(I1)",
         "a batch closes between a change and its application",
-        "list each confirmed",
+        "list each persisted",
     ),
     error(
         Mutant::SnapshotOfUnpersisted,
         "maps.md, Snapshots",
-        "a snapshot contains changes that are not confirmed",
+        "a snapshot contains changes that are not persisted",
         "list loaded",
     ),
     error(Mutant::LeafChangedInPlace, "(I2)", "a leaf is changed in place", "btree mixed"),
@@ -205,7 +199,7 @@ pub const PLANTED: &[Planted] = &[
         Mutant::EpochTakesOverReaders,
         "(I8)",
         "an epoch takes over counts in which there still are readers",
-        "btree each confirmed",
+        "btree each persisted",
     ),
     error(
         Mutant::MapNamedBeforeComplete,
@@ -217,13 +211,13 @@ pub const PLANTED: &[Planted] = &[
         Mutant::KilledRootCountsAsDurable,
         "(I2)",
         "a root word stored by a killed process counts as durable",
-        "btree each confirmed",
+        "btree each persisted",
     ),
     error(
         Mutant::KilledLinkCountsAsDurable,
         "(I2)",
         "a link stored by a killed process counts as durable",
-        "list each confirmed",
+        "list each persisted",
     ),
     error(
         Mutant::LoadKeepsOldPages,
@@ -235,18 +229,18 @@ pub const PLANTED: &[Planted] = &[
         Mutant::RetiredOneEpochEarly,
         "(I8)",
         "retired pages count as retired one epoch earlier",
-        "btree each confirmed",
+        "btree each persisted",
     ),
     error(
         Mutant::PageTableOfLaterPersist,
         "maps.md, Pages",
-        "a block of the page table belongs to the confirmation after the one that covers it",
+        "a block of the page table belongs to the persist after the one that covers it",
         "list mixed",
     ),
     error(
         Mutant::PersistedOnceStaysPersisted,
         "(I1)",
-        "what was confirmed once counts as confirmed, whatever came in its place",
+        "what was persisted once counts as persisted, whatever came in its place",
         "list mixed",
     ),
     error(
@@ -255,7 +249,7 @@ pub const PLANTED: &[Planted] = &[
         "a map that was emptied for a load passes for an empty one",
         "list loaded",
     ),
-    error(Mutant::BatchPersistedWithin, "(I1)", "a batch of changes is confirmed between them", "list mixed"),
+    error(Mutant::BatchPersistedWithin, "(I1)", "a batch of changes is persisted between them", "list mixed"),
     error(
         Mutant::MilestoneOutlivesRecord,
         "maps.md, Collection",

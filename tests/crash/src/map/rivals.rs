@@ -3,7 +3,7 @@
 //! Each change has a timestamp of its own, and none is rolled back. So the timestamps are the order
 //! of the changes, and the states are known when the run is over: the changes up to each timestamp
 //! make one. What readers and snapshots saw is compared then too. Whatever the map has called
-//! confirmed must survive.
+//! persisted must survive.
 
 use super::bystander::{self, wait};
 use super::model::{Bytes, Entries, State};
@@ -70,7 +70,7 @@ pub fn run(map: &dyn OrderedMap, scenario: &Scenario, history: History, seed: u6
         bodies.push(Box::new(move || bystander::run(*bystander, map, history, &goes_on, seed)));
     }
     scheduler.run(bodies);
-    map.confirm().expect("a confirmation needs no room");
+    map.persist().expect("a persist needs no room");
     map.check().expect("a map that nobody changes is whole");
     let past = look_back(record, &history);
     let last = past.states.last().expect("there is a state");
@@ -157,12 +157,12 @@ impl Rival<'_> {
                 done(ts, Some(value), true, Before::Unknown)
             }
             _ => {
-                map.confirm().expect("a confirmation needs no room");
+                map.persist().expect("a persist needs no room");
                 None
             }
         };
         self.record.done.lock().extend(found);
-        oracle::note_observed(map.timestamps().confirmed);
+        oracle::note_observed(map.timestamps().persisted);
     }
 
     /// A timestamp for the next change that is no other writer's.
@@ -185,7 +185,7 @@ fn refused<T>(result: Result<T, Error>) -> Option<T> {
 fn watch(map: &dyn OrderedMap, record: &Record, goes_on: impl Fn() -> bool, seed: u64) {
     let mut random = Random::new(seed ^ 0x3a7c);
     while goes_on() {
-        oracle::note_observed(map.timestamps().confirmed);
+        oracle::note_observed(map.timestamps().persisted);
         if random.one_in(3) {
             hold_snapshot(map, record, &mut random)
         } else {

@@ -55,7 +55,7 @@ impl Scenario {
         scheduler.run(bodies);
     }
 
-    /// Checks that a map reopened without a last confirmation is in one of its possible states, and
+    /// Checks that a map reopened without a last persist is in one of its possible states, and
     /// fixes that state.
     fn note_opened(&self, map: &dyn OrderedMap, history: &History) {
         let found = history.oracle().find(&history.states(), |state| state.compare(map, 2));

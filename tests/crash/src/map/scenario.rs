@@ -26,7 +26,7 @@ pub struct Scenario {
     pub long_value_one_in: u64,
     /// Bytes of the map's file.
     pub bytes: u64,
-    /// Changes after which a batch is confirmed.
+    /// Changes after which a batch is persisted.
     pub changes_max: u32,
     /// Work of other threads.
     pub bystanders: &'static [Bystander],
@@ -55,8 +55,8 @@ pub enum Action {
     Forget,
     /// Rolls back changes that are not applied, all or some.
     Rollback,
-    /// Confirms.
-    Confirm,
+    /// Persists.
+    Persist,
     /// Keeps a snapshot's stream.
     Snapshot,
     /// Loads the kept stream, or only a part of it.
@@ -68,8 +68,8 @@ pub enum Action {
 pub enum Bystander {
     /// Runs the collector again and again.
     Collector,
-    /// Confirms what the writer wrote.
-    Confirmer,
+    /// Persists what the writer wrote.
+    Persister,
     /// Takes a snapshot, streams it, releases it.
     SnapshotHolder,
     /// Reads a value and checks it again later.
@@ -77,9 +77,9 @@ pub enum Bystander {
 }
 
 use Action::{
-    Apply, Batch, CompareAndSet, Confirm, Delete, Forget, Load, Put, Remove, Rollback, Set, SetMeta, Snapshot,
+    Apply, Batch, CompareAndSet, Delete, Forget, Load, Persist, Put, Remove, Rollback, Set, SetMeta, Snapshot,
 };
-use Bystander::{Collector, Confirmer, Reader, SnapshotHolder};
+use Bystander::{Collector, Persister, Reader, SnapshotHolder};
 
 const MIXED: Scenario = Scenario {
     name: "mixed",
@@ -95,7 +95,7 @@ const MIXED: Scenario = Scenario {
         (Apply, 3),
         (Forget, 3),
         (Rollback, 2),
-        (Confirm, 3),
+        (Persist, 3),
     ],
     calls: 90,
     rounds: 1,
@@ -107,7 +107,7 @@ const MIXED: Scenario = Scenario {
 };
 
 const EACH: Scenario = Scenario {
-    name: "each confirmed",
+    name: "each persisted",
     mix: &[
         (Set, 8),
         (Delete, 4),
@@ -137,7 +137,7 @@ const CROWDED: Scenario = Scenario {
         (Apply, 2),
         (Forget, 2),
         (Rollback, 1),
-        (Confirm, 2),
+        (Persist, 2),
     ],
     calls: 120,
     keys: 12,
@@ -148,10 +148,10 @@ const CROWDED: Scenario = Scenario {
 };
 
 const OTHERS: Scenario = Scenario {
-    name: "confirmed by others",
+    name: "persisted by others",
     mix: &[(Set, 10), (Delete, 4), (CompareAndSet, 3), (Batch, 4), (Apply, 3), (Forget, 3), (Rollback, 3)],
     changes_max: 1000,
-    bystanders: &[Collector, Confirmer, SnapshotHolder],
+    bystanders: &[Collector, Persister, SnapshotHolder],
     ..MIXED
 };
 
@@ -165,7 +165,7 @@ const LOADED: Scenario = Scenario {
         (Apply, 2),
         (Forget, 2),
         (Rollback, 1),
-        (Confirm, 1),
+        (Persist, 1),
         (Snapshot, 2),
         (Load, 3),
     ],
@@ -177,7 +177,7 @@ const LOADED: Scenario = Scenario {
 
 const REOPENED: Scenario = Scenario {
     name: "reopened",
-    mix: &[(Set, 10), (Delete, 4), (Put, 2), (Apply, 2), (Forget, 2), (Rollback, 1), (Confirm, 1)],
+    mix: &[(Set, 10), (Delete, 4), (Put, 2), (Apply, 2), (Forget, 2), (Rollback, 1), (Persist, 1)],
     calls: 18,
     rounds: 7,
     bytes: 40 << 10,
@@ -190,7 +190,7 @@ const RIVALS: Scenario = Scenario { name: "rivals", mix: &[], calls: 45, keys: 1
 /// More records than the collector takes at once.
 const LONG: Scenario = Scenario {
     name: "long",
-    mix: &[(Set, 30), (Delete, 6), (CompareAndSet, 2), (Apply, 2), (Forget, 2), (Confirm, 1)],
+    mix: &[(Set, 30), (Delete, 6), (CompareAndSet, 2), (Apply, 2), (Forget, 2), (Persist, 1)],
     calls: 260,
     keys: 150,
     long_value_one_in: 40,
@@ -202,7 +202,7 @@ const LONG: Scenario = Scenario {
 /// No deletions, so that the collector of a list walks only parts of the chain.
 const OVERWRITTEN: Scenario = Scenario {
     name: "overwritten",
-    mix: &[(Set, 20), (Put, 12), (SetMeta, 1), (Apply, 3), (Forget, 4), (Rollback, 1), (Confirm, 2)],
+    mix: &[(Set, 20), (Put, 12), (SetMeta, 1), (Apply, 3), (Forget, 4), (Rollback, 1), (Persist, 2)],
     calls: 300,
     keys: 90,
     long_value_one_in: 30,
@@ -223,12 +223,12 @@ const fn list(name: &'static str, scenario: Scenario) -> Scenario {
 pub const SCENARIOS: [Scenario; 16] = [
     list("list mixed", MIXED),
     btree("btree mixed", MIXED),
-    list("list each confirmed", EACH),
-    btree("btree each confirmed", EACH),
+    list("list each persisted", EACH),
+    btree("btree each persisted", EACH),
     list("list crowded", CROWDED),
     btree("btree crowded", CROWDED),
-    list("list confirmed by others", OTHERS),
-    btree("btree confirmed by others", OTHERS),
+    list("list persisted by others", OTHERS),
+    btree("btree persisted by others", OTHERS),
     list("list loaded", LOADED),
     btree("btree loaded", LOADED),
     list("list reopened", REOPENED),

@@ -34,8 +34,8 @@ pub fn check(
         return if is_told { Ok(()) } else { Err("a map that was emptied for a load takes changes".into()) };
     }
     let timestamps = map.timestamps();
-    if timestamps.confirmed != timestamps.last {
-        return Err(format!("recovered, and not all is confirmed: {timestamps:?}"));
+    if timestamps.persisted != timestamps.last {
+        return Err(format!("recovered, and not all is persisted: {timestamps:?}"));
     }
     check_whole(&*map, "after recovery")?;
     account(&*map)?;
@@ -74,7 +74,7 @@ fn account(map: &dyn OrderedMap) -> Result<(), String> {
 fn roll_back(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     let from = state.stamps.applied + 1;
     map.rollback(from).map_err(failed("rollback after recovery"))?;
-    map.confirm().map_err(failed("confirmation of a rollback after recovery"))?;
+    map.persist().map_err(failed("persist of a rollback after recovery"))?;
     state.roll_back(from);
     check_whole(map, "after a rollback")?;
     state.compare(map, 2).map_err(|what| format!("after a rollback: {what}"))
@@ -89,7 +89,7 @@ fn use_and_reopen(
     mut state: State,
 ) -> Result<(), String> {
     change(&*map, &mut state)?;
-    map.confirm().map_err(failed("confirmation after recovery"))?;
+    map.persist().map_err(failed("persist after recovery"))?;
     check_whole(&*map, "after changes")?;
     drop(map);
     let map = scenario.open(medium).map_err(failed("second recovery refused"))?;
@@ -127,7 +127,7 @@ fn empty(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
         state.change(ts, &key, None);
     }
     // A deletion is dropped one round after the versions it hides, and a page is freed one
-    // confirmation after its content.
+    // persist after its content.
     (0..4).try_for_each(|_| forget_all(map, state))
 }
 
@@ -145,7 +145,7 @@ pub fn check_emptied(map: &dyn OrderedMap, scenario: &Scenario) -> Result<(), St
 fn forget_all(map: &dyn OrderedMap, state: &mut State) -> Result<(), String> {
     map.apply(state.stamps.last).map_err(failed("applying after recovery"))?;
     map.forget(state.stamps.last).map_err(failed("forgetting after recovery"))?;
-    map.confirm().map_err(failed("confirmation after recovery"))?;
+    map.persist().map_err(failed("persist after recovery"))?;
     map.collect().map_err(failed("collection after recovery"))?;
     state.apply(state.stamps.last);
     state.forget(state.stamps.last);

@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
                 self.forget(ts);
             }
             Action::Rollback => self.roll_back(),
-            Action::Confirm => self.confirm(),
+            Action::Persist => self.persist(),
             Action::Snapshot => self.keep_snapshot(),
             Action::Load => self.load(),
         }
@@ -144,8 +144,8 @@ impl<'a> Writer<'a> {
                     self.changed = Some(number);
                 }
                 self.state = self.history.reach(number, found);
-                // Callers acknowledge changes by this mark: it must be true.
-                if let Some(changed) = self.changed.filter(|_| timestamps.confirmed >= timestamps.last) {
+                // Who acknowledges changes by this mark must not lie.
+                if let Some(changed) = self.changed.filter(|_| timestamps.persisted >= timestamps.last) {
                     self.history.note_durable(changed);
                 }
                 Some(result)
@@ -280,10 +280,10 @@ impl<'a> Writer<'a> {
         self.call(next, |map| map.rollback(from)).expect("rolling back needs no room");
     }
 
-    fn confirm(&mut self) {
-        self.map.confirm().expect("a confirmation needs no room");
+    fn persist(&mut self) {
+        self.map.persist().expect("a persist needs no room");
         let timestamps = self.map.timestamps();
-        assert_eq!(timestamps.confirmed, timestamps.last, "confirmed, but not to the last");
+        assert_eq!(timestamps.persisted, timestamps.last, "persisted, but not to the last");
         self.acknowledge();
     }
 
@@ -342,7 +342,7 @@ impl<'a> Writer<'a> {
     /// After all threads are done: checks that the map accounts for its space and, if `empty`, that
     /// an emptied map has all of it.
     pub fn finish(&mut self, empty: bool) {
-        self.confirm();
+        self.persist();
         self.map.check().expect("a map that nobody changes is whole");
         if !empty {
             return;
@@ -354,7 +354,7 @@ impl<'a> Writer<'a> {
             assert!(self.delete(ts, &key), "no room to delete");
         }
         // A deletion is dropped one round after the versions it hides, and a page is freed one
-        // confirmation after its content.
+        // persist after its content.
         (0..4).for_each(|_| self.forget_all());
         verdict::check_emptied(self.map, self.scenario).expect("nothing is lost");
     }
@@ -362,7 +362,7 @@ impl<'a> Writer<'a> {
     fn forget_all(&mut self) {
         self.apply(self.state.stamps.last);
         self.forget(self.state.stamps.applied);
-        self.confirm();
+        self.persist();
         self.collect();
     }
 

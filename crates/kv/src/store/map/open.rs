@@ -22,7 +22,7 @@ pub(super) fn found(map: &dyn OrderedMap, persistent_state: &PersistentState, cl
     }
     // Last: a map without it is not a store.
     map.set_meta(&persistent_state.to_bytes())?;
-    Ok(map.confirm()?)
+    Ok(map.persist()?)
 }
 
 /// State of a replica found in a map.
@@ -64,7 +64,7 @@ pub(super) fn received(map: &dyn OrderedMap, metadata: &SnapshotMetadata, ring_b
     }
     if last > applied {
         map.rollback(applied + 1)?;
-        map.confirm()?;
+        map.persist()?;
     }
     let ring = read_ring(map, ring_bytes).map_err(Error::refused)?;
     match ring.term(applied) {
