@@ -168,8 +168,8 @@ PerduraMapConfig perdura_map_config(void);
 PerduraMapCode perdura_map_create(const PerduraMapDirectory *directory, const char *name,
     const PerduraMapLayout *layout, const PerduraMapConfig *config, PerduraMap **map);
 
-// Opens the map in file `name`, of either kind, as its newest persist left it. `config` may be null for
-// the default.
+// Opens the map in file `name`, of either kind, as its newest persist left it. `config` may be null for the
+// default.
 //
 // Errors: NOT_FOUND, BUSY if the process has it open already, FOREIGN, VERSION, DAMAGED, MEDIUM.
 PerduraMapCode perdura_map_open(const PerduraMapDirectory *directory, const char *name,
@@ -469,8 +469,7 @@ typedef struct PerduraMapLoader PerduraMapLoader;
 // Begins to load a snapshot into the map. Until perdura_map_load_finish reads see the old content, and
 // changes fail with READ_ONLY.
 //
-// Errors: READ_ONLY if a snapshot is held or another load has begun, or the numbers of persists are used
-// up.
+// Errors: READ_ONLY if a snapshot is held or another load has begun, or the numbers of persists are used up.
 PerduraMapCode perdura_map_load_begin(const PerduraMap *map, PerduraMapLoader **loader);
 
 // perdura_map_load_begin that empties the map first, and so needs no room for both contents. From then on

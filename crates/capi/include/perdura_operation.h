@@ -20,8 +20,9 @@ extern "C" {
 typedef struct PerduraCheckHooks {
   // Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
   bool (*goes_on)(void *context, uint64_t done, uint64_t all);
-  // Tells of a fault: its row, file and offset, what is wrong there, and the remedy.
-  void (*fault)(void *context, const uint8_t *text, size_t bytes);
+  // Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and of which index it
+  // is, or `PERDURA_NO_INDEX`.
+  void (*fault)(void *context, const uint8_t *text, size_t bytes, uint32_t index);
   // Makes the key that the row in the record has in the index of this number. False if nobody can tell.
   bool (*key)(void *context, uint32_t index, PerduraKey *key);
   // Passed to all functions.
@@ -32,8 +33,8 @@ typedef struct PerduraCheckHooks {
 // words and rows with their checksums, or with `quick` the rows' headers instead. It stores nothing, marks
 // nothing and locks no row. After a hundred faults it ends.
 //
-// Errors: DAMAGED if there were faults, of which the caller was told; KILLED if the caller did not let it go
-// on.
+// Errors: DAMAGED if there were faults, which were reported to the caller; KILLED if the caller did not let
+// it go on.
 PerduraCode perdura_table_check(PerduraCursor *cursor, const PerduraSession *session, bool quick,
     uint8_t *record, PerduraCheckHooks hooks);
 
@@ -106,74 +107,17 @@ uint64_t perdura_present_hold(const PerduraEngine *engine);
 
 /* -- Status */
 
-// Counters of a pool since it was opened, and gauges of what is now.
-typedef struct PerduraCounters {
-  // Sessions open (gauge).
-  uint64_t sessions_open;
-  // Sessions begun.
-  uint64_t sessions_begun;
-  // Transactions begun, those that only read included.
-  uint64_t transactions;
-  // Commits of transactions that wrote.
-  uint64_t commits;
-  // Rollbacks of transactions that wrote.
-  uint64_t rollbacks;
-  // Rows that reads through an index did without: the entry had all that they needed.
-  uint64_t rows_not_read;
-  // Rows moved out of segments of which little was left.
-  uint64_t moved_rows;
-  // Fences issued by the process.
-  uint64_t fences;
-  // Cache lines flushed by the process.
-  uint64_t lines_flushed;
-  // Bytes that the process has stored through the cache.
-  uint64_t bytes_written;
-  // Bytes that the process has stored past the cache.
-  uint64_t bytes_written_past_cache;
-  // Bytes queued for pre-fault (gauge).
-  uint64_t prefault_queued_bytes;
-  // Bytes pre-faulted.
-  uint64_t prefault_done_bytes;
-  // Pre-fault requests given up after an error.
-  uint64_t prefault_failures;
-  // Notices for the error log.
-  uint64_t notices;
-  // Row lock waits.
-  uint64_t lock_waits;
-  // Row lock waits that timed out.
-  uint64_t lock_timeouts;
-  // Deadlocks.
-  uint64_t deadlocks;
-  // Rows locked (gauge).
-  uint64_t locks_held;
-  // Sessions waiting for a row lock (gauge).
-  uint64_t locks_waited_for;
-  // Log generation switches.
-  uint64_t generation_switches;
-  // Every commit up to this CSN is durable (gauge).
-  uint64_t durable_csn;
-  // Every commit up to this CSN is visible (gauge).
-  uint64_t visible_csn;
-  // Every commit up to this CSN is stored: its words are in place on the medium (gauge).
-  uint64_t stored_csn;
-  // Redo would begin after this CSN (gauge).
-  uint64_t checkpoint_csn;
-  // Snapshots open (gauge).
-  uint64_t snapshots;
-  // Versions waiting for purge (gauge).
-  uint64_t purge_lag;
-  // Bytes of data files (gauge).
-  uint64_t data_bytes;
-  // Bytes of data files in free segments (gauge).
-  uint64_t free_bytes;
-  // Data files of open tables, each mapped into memory (gauge).
-  uint64_t open_files;
-  // 1 if the pool has failed stop (gauge).
-  uint64_t failed;
-} PerduraCounters;
+// A status variable: a counter since the pool was opened, or a gauge of what is now.
+typedef struct PerduraCounter {
+  // Its name, without the `Perdura_` in front.
+  const char *name;
+  // Its value.
+  uint64_t value;
+} PerduraCounter;
 
-// Reads the counters.
-void perdura_counters(const PerduraEngine *engine, PerduraCounters *target);
+// Reads all counters, as many as there is room for, always in the same order. Returns how many there are.
+// Without a pool their values are 0.
+size_t perdura_counters(const PerduraEngine *engine, PerduraCounter *target, size_t room);
 
 // A text for a person.
 typedef struct PerduraReport PerduraReport;

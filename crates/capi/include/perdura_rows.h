@@ -55,8 +55,9 @@ void perdura_cursor_go_on(PerduraCursor *cursor);
 // significant bit first. Null is all columns.
 void perdura_cursor_set_columns(PerduraCursor *cursor, const uint8_t *columns);
 
-// Sets whether the caller claims the rows that it uses (perdura_lock_semi_consistent). A scan then locks no row by itself.
-void perdura_cursor_semi_consistent(PerduraCursor *cursor, bool claims);
+// Sets whether the caller locks the rows that it uses (perdura_lock_semi_consistent). A scan then locks no
+// row by itself.
+void perdura_cursor_semi_consistent(PerduraCursor *cursor, bool is_semi_consistent);
 
 // Sets whether the caller is going to change the row whose key an insert meets: that row is then locked
 // before the insert returns DUPLICATE_KEY.
@@ -118,8 +119,8 @@ PerduraCode perdura_lock_semi_consistent(PerduraCursor *cursor, const PerduraSes
 // Errors: RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_keep(PerduraCursor *cursor, const PerduraSession *session);
 
-// Releases the lock on the row read last, if that read or its claim took it. For rows that the statement
-// turns out not to use.
+// Releases the lock on the row read last, if that read or its semi-consistent lock took it. For rows that the
+// statement turns out not to use.
 void perdura_unlock(PerduraCursor *cursor, const PerduraSession *session);
 
 /* -- Keys, and reading rows through an index */

@@ -1,15 +1,13 @@
 //! Hazard: a counter that an earlier build left behind the rows of its table gives out values that
 //! rows have: an insert fails, and an upsert changes another row.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::auto_increment::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::definition::PerduraIndex;
 use perdura_capi::server::key::*;
 use perdura_capi::server::rows::*;
 use std::ptr::null;
-use support::*;
 
 /// By id ascending, and descending.
 const INDEXES: [PerduraIndex; 2] =

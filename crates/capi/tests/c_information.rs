@@ -1,15 +1,13 @@
 //! Hazard: information_schema shows a value under the wrong column, or a text that is not there any
 //! more; and CHECK TABLE passes a damaged row, or does not say which.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::check::*;
 use perdura_capi::server::code::{PERDURA_NO_INDEX, PerduraCode};
 use perdura_capi::server::information::*;
 use perdura_capi::server::key::PerduraKey;
 use perdura_capi::server::value::{PerduraValue, PerduraValueKind};
 use std::ffi::c_void;
-use support::*;
 
 /// A value as text; `None` for NULL.
 type Text = Option<String>;

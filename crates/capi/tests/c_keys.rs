@@ -2,8 +2,7 @@
 //! duplicate that is reported for the wrong index, or whose row is gone when the caller wants it; a
 //! table that is opened with other indexes than it has.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::cursor::PerduraLock;
 use perdura_capi::server::definition::PerduraIndex;
@@ -11,7 +10,6 @@ use perdura_capi::server::index::*;
 use perdura_capi::server::key::*;
 use perdura_capi::server::rows::*;
 use std::ptr::null;
-use support::*;
 
 /// By id, unique; by name, which may repeat.
 const INDEXES: [PerduraIndex; 2] =

@@ -1,9 +1,7 @@
 //! Hazard: a value that moves under a C program's pointer, an outcome that it takes for another, a
 //! map closed under a cursor.
 
-mod c_map_support;
-
-use c_map_support::*;
+use crate::c_map_support::*;
 use perdura_capi::map::change::*;
 use perdura_capi::map::code::{PerduraMapCode, perdura_map_message};
 use perdura_capi::map::cursor::*;

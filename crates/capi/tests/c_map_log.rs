@@ -1,9 +1,7 @@
 //! Hazard: a C program that keeps a replicated log in a map, and loses a part of an entry, or what
 //! the entry belongs to.
 
-mod c_map_support;
-
-use c_map_support::*;
+use crate::c_map_support::*;
 use perdura_capi::map::change::*;
 use perdura_capi::map::code::PerduraMapCode;
 use perdura_capi::map::cursor::*;

@@ -2,8 +2,7 @@
 //! layout: when it is opened, when its rows change, or after an ALTER that writes a new definition
 //! over the old rows.
 
-mod support;
-
+use crate::support::{Cursor, Pool, Session, ok};
 use perdura_capi::server::alter::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::cursor::PerduraCursor;
@@ -12,7 +11,6 @@ use perdura_capi::server::handler::perdura_cursor_open;
 use perdura_capi::server::rows::*;
 use perdura_capi::server::table::perdura_table_create;
 use std::ptr::{null, null_mut};
-use support::{Cursor, Pool, Session, ok};
 
 /// A NULL byte, an id, two texts.
 const RECORD_BYTES: usize = 1 + 4 + WIDE + NARROW;

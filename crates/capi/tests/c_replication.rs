@@ -2,15 +2,13 @@
 //! transaction that brings the row has its place in the order of commits but is not visible yet, or
 //! commits while the worker searches.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::cursor::PerduraLock;
 use perdura_capi::server::replication::*;
 use perdura_capi::server::xa::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::*;
 
 /// A pool with one table of rows 1 to 3, open twice, and two sessions.
 struct Pair {

@@ -2,13 +2,11 @@
 //! overwrite what it did not see, and it must neither wait for rows that it does not use nor fail
 //! because of them.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::cursor::PerduraLock;
 use perdura_capi::server::handler::*;
 use perdura_capi::server::rows::*;
-use support::*;
 
 /// A pool with one table of rows 1 to 3, open twice, and two sessions.
 struct Pair {

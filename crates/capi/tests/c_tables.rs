@@ -1,8 +1,7 @@
 //! Hazard: a table that is found under a wrong name, opened with another definition than it was
 //! written with, listed although it is the server's own, or dropped although it is the last copy.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::cleanup::*;
 use perdura_capi::server::code::PerduraCode;
 use perdura_capi::server::discovery::*;
@@ -13,7 +12,6 @@ use perdura_capi::server::table::*;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Mutex;
-use support::*;
 
 fn path(path: &str) -> CString {
     CString::new(path).unwrap()

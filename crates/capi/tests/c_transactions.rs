@@ -1,8 +1,7 @@
 //! Hazard: a row, a lock or a transaction that is not what SQL means by it, after the calls that
 //! the plugin makes for a statement, in their order and from their threads.
 
-mod support;
-
+use crate::support::*;
 use perdura_capi::server::auto_increment::*;
 use perdura_capi::server::backup::*;
 use perdura_capi::server::code::PerduraCode;
@@ -17,7 +16,6 @@ use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::*;
 
 #[test]
 fn rows_come_back_with_their_blobs() {

@@ -84,7 +84,7 @@ fn insert(session: &mut Session, table: &Arc<Table>, name: &str) -> Result<Rid> 
 
 /// RID and balance of the account of a name, found by the index.
 fn account(session: &mut Session, table: &Arc<Table>, name: &str) -> Result<(Rid, i64)> {
-    let rid = session.find(table, BY_NAME, &key(name), ReadView::Snapshot)?.expect("the account is there");
+    let rid = session.index(table, BY_NAME).find(&key(name), ReadView::Snapshot)?.expect("the account is there");
     let reader = session.reader();
     let balance = reader.get(table, rid)?.expect("an entry leads to its row");
     Ok((rid, i64::from_le_bytes(balance.try_into().expect("a balance has eight bytes"))))
@@ -92,7 +92,7 @@ fn account(session: &mut Session, table: &Arc<Table>, name: &str) -> Result<(Rid
 
 /// The names from `first` on, in order: a range of the index.
 fn names_from(session: &mut Session, table: &Arc<Table>, first: &str) -> Result<Vec<String>> {
-    let mut scan = session.index_scan(table, BY_NAME, ReadView::Snapshot);
+    let mut scan = session.index(table, BY_NAME).scan(ReadView::Snapshot);
     scan.seek(session, Bound::Included(first.as_bytes()), Direction::Forward)?;
     let mut names = Vec::new();
     while scan.next(session)?.is_some() {

@@ -1,9 +1,7 @@
 //! Hazard: the lists of transactions, row locks, waits and tables leave out who blocks, name the
 //! wrong one, or open what is closed.
 
-mod common;
-
-use common::{pool, reopen, row_bytes, settle, small};
+use crate::common::{pool, reopen, row_bytes, settle, small};
 use perdura_engine::{
     Client, Config, Description, Engine, Isolation, LockKey, LockMode, LockStatus, LockWait, Rid, Session, Stage,
     Table, TableSpace, TransactionStatus,

@@ -1,9 +1,9 @@
 //! Hazard: a directory that cannot hold a pool is taken for one, or refused in words that do not
 //! help. Each such directory is refused by name, with what to do about it.
 
-mod common;
+use crate::common;
 
-use common::small;
+use crate::common::small;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation};
 use perdura_pmem::{FileMedium, Medium, Options};
 use std::path::{Path, PathBuf};

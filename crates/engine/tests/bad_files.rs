@@ -3,10 +3,10 @@
 //! pool, must say which file, what is wrong and what to do, and never panic, hang or lose a row
 //! without a word (I6).
 
-mod common;
+use crate::common;
 
-use common::damage::{Subject, Verdict, is_told, judge, subject};
-use common::{row_bytes, seeds, small, try_rows};
+use crate::common::damage::{Subject, Verdict, is_told, judge, subject};
+use crate::common::{row_bytes, seeds, small, try_rows};
 use perdura_engine::check::check;
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::{Image, Random};

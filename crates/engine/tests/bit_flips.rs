@@ -4,9 +4,7 @@
 //! The tests flip bits of every structure, all of them or at seeded places: superblock, log
 //! records, file headers, link words, segment descriptors, page states, directory words, versions.
 
-mod common;
-
-use common::damage::{Subject, Verdict, judge, subject};
+use crate::common::damage::{Subject, Verdict, judge, subject};
 use perdura_engine::format::{SegmentKind, segments_for_bytes};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -1,7 +1,7 @@
 //! Hazard: a codec of a persistent structure loses a value, lets a flipped bit pass, or panics on
 //! damaged bytes (I6).
 
-mod common;
+use crate::common;
 
 use perdura_engine::format::{
     FORMAT_VERSION, Geometry, PageState, Record, Rid, SegmentKind, SpilledPage, UNIT_BYTES, VersionHeader, Word,

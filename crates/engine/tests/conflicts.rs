@@ -2,9 +2,9 @@
 //! never overwrite a version that its transaction has not seen; and no transaction may be refused
 //! that has seen nothing out of date.
 
-mod common;
+use crate::common;
 
-use common::{committed, pool, rows};
+use crate::common::{committed, pool, rows};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,9 +2,7 @@
 //! shows it, and so undoes another's; or the transaction's own write is hidden from it because the
 //! row is newer than its snapshot.
 
-mod common;
-
-use common::{pool, rows};
+use crate::common::{pool, rows};
 use perdura_engine::{Isolation, LockMode, ReadView, Session};
 
 /// The rows as text, in order.

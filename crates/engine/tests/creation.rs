@@ -1,9 +1,7 @@
 //! Hazard: what a creation leaves that was cut off, and cut off again when it was repeated, looks
 //! like a damaged pool. The next start must take it for an unfinished creation. Tests (I3).
 
-mod common;
-
-use common::small;
+use crate::common::small;
 use perdura_engine::Engine;
 use perdura_pmem::sim::{Killed, Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::{Medium, SimMedium};

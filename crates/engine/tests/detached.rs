@@ -1,8 +1,6 @@
 //! Prepared transactions whose session ends keep nothing of the session but what decides them.
 
-mod common;
-
-use common::simulated::pool;
+use crate::common::simulated::pool;
 use perdura_engine::{ErrorKind, Isolation};
 use std::time::Duration;
 

@@ -5,9 +5,7 @@
 //! The device fills up at every step in turn: during a row, a new data file, DDL, a commit, the
 //! growth of the log.
 
-mod common;
-
-use common::{committed, pool, row_bytes, seeds, small};
+use crate::common::{committed, pool, row_bytes, seeds, small};
 use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

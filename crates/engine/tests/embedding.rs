@@ -2,9 +2,7 @@
 //! use the engine as such a program does: readers, locked reads, tables of another pool. Tests
 //! (I8).
 
-mod common;
-
-use common::pool;
+use crate::common::pool;
 use perdura_engine::{ErrorKind, Isolation, LockMode, ReadView, Result, Session, Table};
 use std::sync::Arc;
 

@@ -1,9 +1,7 @@
 //! Hazard: an error of the engine hides what the log or the medium said. Each error has a kind, a
 //! file and an offset, and chains the errors of the layers below, down to the operating system's.
 
-mod common;
-
-use common::small;
+use crate::common::small;
 use perdura_engine::{Engine, Error, ErrorKind};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::error::Error as _;

@@ -3,9 +3,7 @@
 //! extents from one live version to the next, across segments, and what a prepared transaction
 //! wrote lies in granules that look free.
 
-mod common;
-
-use common::{committed, pool, reopen, seeds};
+use crate::common::{committed, pool, reopen, seeds};
 use perdura_engine::{Isolation, Rid, Table};
 use perdura_pmem::sim::Random;
 use std::sync::Arc;

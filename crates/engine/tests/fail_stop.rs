@@ -2,10 +2,8 @@
 //! reads must go on, nothing may hang, and a restart must recover what was acknowledged (I11).
 //! Tests (I5).
 
-mod common;
-
-use common::bank::Bank;
-use common::{committed, pool, reopen, row_bytes, rows, seeds, small};
+use crate::common::bank::Bank;
+use crate::common::{committed, pool, reopen, row_bytes, rows, seeds, small};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, ReadView};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

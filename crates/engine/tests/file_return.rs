@@ -2,9 +2,7 @@
 //! nothing was in them, and no other table could have their room. Purge gives back what is empty at
 //! the chain's end, and no more: neither a row nor an old RID may come to harm (I8).
 
-mod common;
-
-use common::{committed, row_bytes, rows, small};
+use crate::common::{committed, row_bytes, rows, small};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, ReadView, Rid, Table};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;

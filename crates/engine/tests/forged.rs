@@ -2,10 +2,8 @@
 //! attacker, make recovery or the check panic, hang, or write outside a table. They must be
 //! refused, or taken at their word (I6).
 
-mod common;
-
-use common::damage::{Subject, is_told, subject};
-use common::{row_bytes, seeds, small, try_rows};
+use crate::common::damage::{Subject, is_told, subject};
+use crate::common::{row_bytes, seeds, small, try_rows};
 use perdura_engine::check::check;
 use perdura_engine::format::{Record, Rid, SegmentKind, UNIT_BYTES, VERSION_HEADER, VersionHeader, Word};
 use perdura_engine::{Engine, Isolation};

@@ -5,10 +5,8 @@
 //! delete some of them, and purge frees their RIDs. So the bulk insert must have collected its
 //! holes before it published the pages.
 
-mod common;
-
-use common::simulated::{audit, pool};
-use common::{row_bytes, rows, seeds};
+use crate::common::simulated::{audit, pool};
+use crate::common::{row_bytes, rows, seeds};
 use perdura_engine::{Engine, Isolation, Table};
 use perdura_pmem::sim::{Body, Scheduler};
 use std::collections::BTreeSet;

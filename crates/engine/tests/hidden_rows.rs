@@ -1,9 +1,7 @@
 //! Hazard: a consistent read shows two rows with one primary key. Another transaction deletes a row
 //! that the snapshot sees, and the own one inserts another with its key.
 
-mod common;
-
-use common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
 use perdura_engine::{Direction, Engine, ErrorKind, Isolation, ReadView, Rid, Session};
 use perdura_pmem::SimMedium;
 use std::sync::Arc;

@@ -4,12 +4,12 @@
 //! held nothing may be stored: no commit in flight, no purge, no file ahead of need, no DDL, no
 //! rollback. The copy is then what a crash at that moment leaves (I2).
 
-mod common;
+use crate::common;
 
-use common::bank::Bank;
-use common::simulated::{audit, pool, survives};
-use common::threads::Threads;
-use common::{committed, reopen, row_bytes, seeds};
+use crate::common::bank::Bank;
+use crate::common::simulated::{audit, pool, survives};
+use crate::common::threads::Threads;
+use crate::common::{committed, reopen, row_bytes, seeds};
 use perdura_engine::check::check;
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::{Image, Random};

@@ -2,11 +2,11 @@
 //! After every change CHECK or the opening must say so, or each index must have exactly the keys of
 //! the rows, and keep them (I6).
 
-mod common;
+use crate::common;
 
-use common::damage::is_told;
-use common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
-use common::try_rows;
+use crate::common::damage::is_told;
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
+use crate::common::try_rows;
 use perdura_engine::check::check;
 use perdura_engine::format::{SegmentKind, segments_for_bytes};
 use perdura_engine::{CheckClient, CheckDepth, Direction, Engine, Error, Isolation, ReadView, Session};

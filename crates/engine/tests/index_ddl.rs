@@ -2,11 +2,11 @@
 //! is dropped comes back, or its places are lost; an alteration that fails, is ended, or is cut off
 //! by a power failure leaves half of itself (I3).
 
-mod common;
+use crate::common;
 
-use common::altering::{alter, alter_with};
-use common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill, roomy};
-use common::settle;
+use crate::common::altering::{alter, alter_with};
+use crate::common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill, roomy};
+use crate::common::settle;
 use perdura_engine::{
     AlteredIndex, CheckClient, CheckDepth, Config, Engine, Error, ErrorKind, Isolation, Key, ReadView,
 };

@@ -3,13 +3,11 @@
 //! forward or backward, at a snapshot, or going on from entry to entry while leaves split and are
 //! packed.
 
-mod common;
-
-use common::exchange::Exchange;
-use common::keyed::{Kind, config};
-use common::simulated::{audit, medium};
-use common::threads::Threads;
-use common::{seeds, settle};
+use crate::common::exchange::Exchange;
+use crate::common::keyed::{Kind, config};
+use crate::common::simulated::{audit, medium};
+use crate::common::threads::Threads;
+use crate::common::{seeds, settle};
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

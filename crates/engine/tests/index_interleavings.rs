@@ -1,13 +1,11 @@
 //! Hazard: a split, a join, a unique check or a reader meets another thread at the one moment that
 //! matters. Each seed is one interleaving, with a switch of threads at any store, flush or fence.
 
-mod common;
-
-use common::key_raid::KeyRaid;
-use common::keyed::{KINDS, Keyed, Kind, config};
-use common::simulated::{audit, medium};
-use common::threads::Threads;
-use common::{seeds, settle};
+use crate::common::key_raid::KeyRaid;
+use crate::common::keyed::{KINDS, Keyed, Kind, config};
+use crate::common::simulated::{audit, medium};
+use crate::common::threads::Threads;
+use crate::common::{seeds, settle};
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -1,10 +1,8 @@
 //! Hazard: keys that move leave leaves behind that are half empty for good, or packing them loses
 //! entries or room.
 
-mod common;
-
-use common::keyed::{Fields, Keyed, Kind, config, fill};
-use common::{seeds, settle};
+use crate::common::keyed::{Fields, Keyed, Kind, config, fill};
+use crate::common::{seeds, settle};
 use perdura_engine::{Engine, Isolation, Rid, Session};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -2,10 +2,10 @@
 //! commits that redo has to repeat, in leaves that have split or gone since; or it lets go of the
 //! keys of prepared transactions.
 
-mod common;
+use crate::common;
 
-use common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
-use common::settle;
+use crate::common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
+use crate::common::settle;
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

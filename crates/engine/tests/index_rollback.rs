@@ -1,10 +1,10 @@
 //! Hazard: a rollback leaves entries behind, takes too many back, or forgets those of a leaf that
 //! has split since.
 
-mod common;
+use crate::common;
 
-use common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
-use common::settle;
+use crate::common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
+use crate::common::settle;
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;

@@ -1,11 +1,11 @@
 //! Hazard: a scan of an index begins at the wrong entry, turns at the wrong one, or misses entries
 //! where a leaf ends, splits or goes under it.
 
-mod common;
+use crate::common;
 
-use common::keyed::{Fields, Keyed, Kind, Rows, config, fill, roomy, same};
-use common::settle;
-use common::walk::Walk;
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill, roomy, same};
+use crate::common::settle;
+use crate::common::walk::Walk;
 use perdura_engine::{Direction, Engine, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Rid, Session};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;

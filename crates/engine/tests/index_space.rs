@@ -1,10 +1,10 @@
 //! Hazard: leaves take room and never give it back, or a leaf that needs room on a full device
 //! takes its table down.
 
-mod common;
+use crate::common;
 
-use common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
-use common::{pool, settle};
+use crate::common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, fill};
+use crate::common::{pool, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -2,11 +2,11 @@
 //! beside the background thread and insert, delete and take each other's keys, while readers
 //! compare each index with the table at one snapshot.
 
-mod common;
+use crate::common;
 
-use common::key_raid::KeyRaid;
-use common::keyed::{KINDS, Keyed, Kind, config};
-use common::seeds;
+use crate::common::key_raid::KeyRaid;
+use crate::common::keyed::{KINDS, Keyed, Kind, config};
+use crate::common::seeds;
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -1,10 +1,8 @@
 //! Hazard: an old snapshot loses entries, or gains some, when leaves split, empty, join and are
 //! purged, or when one key changes so often that its leaf has no slot left.
 
-mod common;
-
-use common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
-use common::settle;
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
+use crate::common::settle;
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Session};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;

@@ -3,11 +3,9 @@
 //! old snapshots, checkpoints, purge and restarts. A model in DRAM says what every scan, search and
 //! unique check must find.
 
-mod common;
-
-use common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, roomy};
-use common::seeds;
-use common::walk::Walk;
+use crate::common::keyed::{Fields, KINDS, Keyed, Kind, Rows, config, roomy};
+use crate::common::seeds;
+use crate::common::walk::Walk;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Rid, Savepoint, Session};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -5,13 +5,13 @@
 //! snapshots and purge, over freed cells and RIDs, between writers and the sweep after a restart,
 //! between two DDL statements (I4, I8).
 
-mod common;
+use crate::common;
 
-use common::bank::Bank;
-use common::raid::Raid;
-use common::simulated::{audit, pool, survives};
-use common::threads::Threads;
-use common::{reopen, row_bytes, rows, seeds, settle};
+use crate::common::bank::Bank;
+use crate::common::raid::Raid;
+use crate::common::simulated::{audit, pool, survives};
+use crate::common::threads::Threads;
+use crate::common::{reopen, row_bytes, rows, seeds, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, LockOutcome, ReadView};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::{Medium, SimMedium};

@@ -4,10 +4,8 @@
 //! The successor sees a cleared word that is in the cache only. The word on the medium still names
 //! the deletion's cell: what the successor writes there must not be reached by it. Tests (I8).
 
-mod common;
-
-use common::simulated::after_power_failures;
-use common::{committed, rows, small};
+use crate::common::simulated::after_power_failures;
+use crate::common::{committed, rows, small};
 use perdura_engine::{Engine, Isolation};
 use perdura_pmem::sim::{Killed, PointKind, Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::{Medium, SimMedium};

@@ -1,7 +1,7 @@
 //! Hazard: a row larger than a data file is refused. Files have 64 MiB, so documents and images of
 //! a hundred megabytes were refused, though a BLOB may have 2 GiB.
 
-mod common;
+use crate::common;
 
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, LogConfig};
 use perdura_pmem::Medium;

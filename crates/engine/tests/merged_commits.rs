@@ -2,10 +2,10 @@
 //! was in between, a deleted row comes back, a conflict is missed or made up, or a version is lost
 //! or freed twice (I8).
 
-mod common;
+use crate::common;
 
-use common::simulated::survives;
-use common::{committed, pool, rows};
+use crate::common::simulated::survives;
+use crate::common::{committed, pool, rows};
 use perdura_engine::{Engine, ErrorKind, Isolation, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use std::collections::BTreeMap;

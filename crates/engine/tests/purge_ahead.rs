@@ -1,8 +1,6 @@
 //! Hazard: a load of updates outruns purge, and a table grows by all the versions that wait for it.
 
-mod common;
-
-use common::{settle, small};
+use crate::common::{settle, small};
 use perdura_engine::{Config, Engine, Isolation, LogConfig, Medium, ReadView, Rid, Session, Table};
 use perdura_pmem::SimMedium;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! succeed, the next table must be created, and the file must be removed as soon as it can be.
 //! Tests (I8).
 
-mod common;
+use crate::common;
 
-use common::small;
+use crate::common::small;
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::{Error, Medium, MediumInfo, Region, Result, SimMedium};
 use std::sync::atomic::{AtomicBool, Ordering};

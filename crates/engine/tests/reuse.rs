@@ -2,10 +2,8 @@
 //! a reload is slow and the table grows, an old RID finds a later row, or a crash brings pages back
 //! with the words of their next user (I3, I8).
 
-mod common;
-
-use common::simulated::{audit, survives};
-use common::{committed, pool, reopen, row_bytes, rows, seeds, settle, small};
+use crate::common::simulated::{audit, survives};
+use crate::common::{committed, pool, reopen, row_bytes, rows, seeds, settle, small};
 use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

@@ -5,10 +5,10 @@
 //! again, and after a restart, when a sweep finds anew how far a page is in use, and prepared
 //! transactions still have rows behind its last word.
 
-mod common;
+use crate::common;
 
-use common::simulated::{audit, pool};
-use common::{reopen, row_bytes, rows, seeds};
+use crate::common::simulated::{audit, pool};
+use crate::common::{reopen, row_bytes, rows, seeds};
 use perdura_engine::{Engine, Isolation, Rid, Table};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use std::collections::BTreeSet;

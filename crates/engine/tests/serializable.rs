@@ -5,11 +5,11 @@
 //! Each seed replays one interleaving of threads. Writers of all levels work beside the
 //! SERIALIZABLE ones.
 
-mod common;
+use crate::common;
 
-use common::simulated::{audit, pool, survives};
-use common::threads::Threads;
-use common::{reopen, row_bytes, rows, seeds, settle};
+use crate::common::simulated::{audit, pool, survives};
+use crate::common::threads::Threads;
+use crate::common::{reopen, row_bytes, rows, seeds, settle};
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Hazard: the server or a DBA is told wrongly who blocks whom: which sessions a waiter waits for,
 //! which of them must give way, and what the report says of both.
 
-mod common;
+use crate::common;
 
-use common::{pool, small};
+use crate::common::{pool, small};
 use perdura_engine::{Client, Description, Engine, ErrorKind, Isolation, Killer, LockMode, Rid, Session, Table};
 use perdura_pmem::SimMedium;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,9 +3,7 @@
 //! The interleaved transfers found it: the newest version linked an older snapshot to the version
 //! before it, which the same transaction had written, never published, and freed already.
 
-mod common;
-
-use common::{committed, pool, reopen, rows};
+use crate::common::{committed, pool, reopen, rows};
 use perdura_engine::{Isolation, ReadView};
 
 #[test]

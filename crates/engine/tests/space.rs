@@ -5,9 +5,7 @@
 //! The tests bound the segments in use and the headers of files by the bytes of rows, version
 //! headers and directory words.
 
-mod common;
-
-use common::{rows, small};
+use crate::common::{rows, small};
 use perdura_engine::format::VERSION_HEADER;
 use perdura_engine::{Config, Engine, Isolation, LogConfig, Session, Table};
 use perdura_pmem::sim::Random;

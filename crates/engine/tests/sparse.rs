@@ -1,12 +1,12 @@
 //! Hazard: a table of which little is left keeps all its room, or the rows that are moved to give
 //! it back are lost, seem changed, or are found in two places (I3, I4, I8).
 
-mod common;
+use crate::common;
 
-use common::bank::{Bank, START, account};
-use common::simulated::{audit, survives};
-use common::threads::Threads;
-use common::{pool, rows, seeds, settle};
+use crate::common::bank::{Bank, START, account};
+use crate::common::simulated::{audit, survives};
+use crate::common::threads::Threads;
+use crate::common::{pool, rows, seeds, settle};
 use perdura_engine::{Engine, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;

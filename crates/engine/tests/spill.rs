@@ -2,10 +2,8 @@
 //! without bound. Words of its rows go to the medium and come back, through savepoints, commit,
 //! rollback, prepare and crashes (I6).
 
-mod common;
-
-use common::simulated::{audit, survives};
-use common::{rows, small};
+use crate::common::simulated::{audit, survives};
+use crate::common::{rows, small};
 use perdura_engine::{Config, Engine, Isolation, LogConfig, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

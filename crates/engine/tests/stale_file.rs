@@ -5,9 +5,9 @@
 //! detected"). It must be detected where log records above the checkpoint refer to what the file
 //! should hold (I6), and nothing may panic.
 
-mod common;
+use crate::common;
 
-use common::{reopen, row_bytes, small};
+use crate::common::{reopen, row_bytes, small};
 use perdura_engine::{Engine, ErrorKind, Isolation};
 use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};

@@ -2,12 +2,10 @@
 //! place. Each seed replays one interleaving of threads at stores, flushes, fences, locks and waits
 //! (I3, I4).
 
-mod common;
-
-use common::bank::Bank;
-use common::simulated::{after_power_failures, audit, pool, survives};
-use common::threads::Threads;
-use common::{committed, row_bytes, rows, seeds, small};
+use crate::common::bank::Bank;
+use crate::common::simulated::{after_power_failures, audit, pool, survives};
+use crate::common::threads::Threads;
+use crate::common::{committed, row_bytes, rows, seeds, small};
 use perdura_engine::{Engine, Isolation, LockMode, LockOutcome, ReadView};
 use perdura_pmem::sim::{Body, Random, Recorder, Scheduler};
 use perdura_pmem::{SimMedium, sync};

@@ -5,11 +5,11 @@
 //! Sums must hold in every snapshot (I4), each session must find what it committed (I1), space must
 //! add up (I8), and a restart must change nothing.
 
-mod common;
+use crate::common;
 
-use common::bank::Bank;
-use common::raid::Raid;
-use common::{committed, row_bytes, rows, seeds, small, try_rows};
+use crate::common::bank::Bank;
+use crate::common::raid::Raid;
+use crate::common::{committed, row_bytes, rows, seeds, small, try_rows};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

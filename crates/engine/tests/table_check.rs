@@ -1,10 +1,8 @@
 //! Hazard: CHECK TABLE says OK to a table that is damaged, takes what others do meanwhile for
 //! damage, cannot be stopped, or keeps purge waiting.
 
-mod common;
-
-use common::damage::{Subject, content, subject};
-use common::{pool, row_bytes, settle, small};
+use crate::common::damage::{Subject, content, subject};
+use crate::common::{pool, row_bytes, settle, small};
 use perdura_engine::check::check;
 use perdura_engine::format::{SegmentKind, segments_for_bytes};
 use perdura_engine::{CheckClient, CheckDepth, CheckSummary, Engine, Error, ErrorKind, Isolation, Table};

@@ -2,9 +2,9 @@
 //! was closed meanwhile has forgotten something: rows, how many there are, which snapshots may read
 //! it, what waits for purge (I4, I8).
 
-mod common;
+use crate::common;
 
-use common::{committed, reopen, row_bytes, rows, seeds, small};
+use crate::common::{committed, reopen, row_bytes, rows, seeds, small};
 use perdura_engine::check::check;
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, Session, Table};
 use perdura_pmem::sim::{Body, Image, Random, Scheduler};

@@ -1,9 +1,7 @@
 //! Hazard: a transaction shows, loses or keeps the wrong rows. The basics: what snapshots see, what
 //! rollbacks undo, what survives a restart (I1, I4).
 
-mod common;
-
-use common::{committed, pool, reopen, rows};
+use crate::common::{committed, pool, reopen, rows};
 use perdura_engine::{ErrorKind, Isolation, ReadView};
 
 fn row(number: u32) -> Vec<u8> {

@@ -2,11 +2,11 @@
 //! that agrees with neither. As in a server, threads prepare one by one, order their commits under
 //! the binary log's lock, and publish later (I1). Each seed is one interleaving.
 
-mod common;
+use crate::common;
 
-use common::bank::Bank;
-use common::simulated::{audit, pool, survives};
-use common::{committed, reopen, seeds};
+use crate::common::bank::Bank;
+use crate::common::simulated::{audit, pool, survives};
+use crate::common::{committed, reopen, seeds};
 use perdura_engine::{Csn, Engine, ErrorKind, Isolation, LockMode, ReadView, Session};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::Mutex;

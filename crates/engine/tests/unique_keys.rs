@@ -1,10 +1,8 @@
 //! Hazard: two rows get one unique key, or a key that is free is refused. Whether a key is taken
 //! may depend on a transaction that has not ended; then the insert waits for it.
 
-mod common;
-
-use common::keyed::{Fields, Keyed, Kind, config, fill};
-use common::settle;
+use crate::common::keyed::{Fields, Keyed, Kind, config, fill};
+use crate::common::settle;
 use perdura_engine::{Engine, ErrorKind, Isolation, Rid, Session};
 use perdura_pmem::SimMedium;
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! Hazard: beside a long snapshot, walks over an index go through all that was deleted since, leaf
 //! by leaf; or they pass by a leaf in which they should see something (I8).
 
-mod common;
-
-use common::keyed::{Fields, Keyed, Kind, Rows, config, fill, step};
-use common::{seeds, settle};
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill, step};
+use crate::common::{seeds, settle};
 use perdura_engine::{Direction, Engine, Isolation, ReadView, Rid, Session};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};

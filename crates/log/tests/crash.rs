@@ -2,11 +2,8 @@
 //! recovery and compared with what was acknowledged. And the test's own test: without any one fence
 //! or sync of the log it must fail. Tests (I1).
 
-#[path = "support/oracle.rs"]
-mod oracle;
-mod support;
-
-use oracle::{Ledger, Oracle, run};
+use crate::support::oracle::{Ledger, Oracle, run};
+use crate::support::{commit, create, found, recover, tiny};
 use perdura_log::{Csn, LogConfig, Recovery};
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, CallSite, Image, Point, Random, Recorder, ReplayOptions, Scheduler, Seen, SimMedium, SiteKind,
@@ -16,7 +13,6 @@ use perdura_pmem::{Medium, trace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::{commit, create, found, recover, tiny};
 
 /// A recorded run and what it learnt.
 struct Run {

@@ -1,14 +1,12 @@
 //! Damaged pools: each kind of damage is told apart, nothing panics or hangs, and no acknowledged
 //! commit is lost silently. Tests (I6).
 
-mod support;
-
+use crate::support::{commit, damage, found, opened, recover, settle, tiny};
 use perdura_log::{Error, ErrorKind, Recovery};
 use perdura_pmem::Medium;
 use perdura_pmem::sim::{Image, Random, SimMedium};
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::{commit, damage, found, opened, recover, settle, tiny};
 
 fn open_error(medium: &Arc<dyn Medium>) -> Error {
     Recovery::open(medium.clone(), &tiny(2, 4)).err().expect("it is damaged")

@@ -1,13 +1,11 @@
 //! Hazard: an error of the log that hides what the medium said. Each tells its kind, file and
 //! offset, and chains the medium's error.
 
-mod support;
-
+use crate::support::{commit, create, damage, opened, recover, tiny};
 use perdura_log::{Error, ErrorKind, Recovery};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::error::Error as _;
 use std::sync::Arc;
-use support::{commit, create, damage, opened, recover, tiny};
 
 /// The medium's error behind one of the log.
 fn medium_error(error: &Error) -> &perdura_pmem::Error {

@@ -1,11 +1,9 @@
 //! The generation switch: wrap-around, growth, waiting, and the full log. Tests (I9).
 
-mod support;
-
+use crate::support::{commit, create, found, opened, recover, settle, tiny};
 use perdura_log::{ErrorKind, GenerationState, LogConfig, Recovery};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::{Arc, Mutex};
-use support::{commit, create, found, opened, recover, settle, tiny};
 
 #[test]
 fn two_generations_take_turns_for_ever() {

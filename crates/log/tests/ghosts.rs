@@ -1,12 +1,12 @@
 //! A prepared transaction that has ended must not come back to life when the record of its end is
 //! recycled, and one that has not ended must not die when its generation is. Tests (I9).
 
-mod support;
+use crate::support;
 
+use crate::support::{commit, found, opened, recover, redo, settle, tiny};
 use perdura_log::{ErrorKind, GenerationState, Log, Recovery};
 use perdura_pmem::Medium;
 use std::sync::{Arc, Mutex};
-use support::{commit, found, opened, recover, redo, settle, tiny};
 
 fn xids(medium: &Arc<dyn Medium>) -> Vec<Vec<u8>> {
     let recovery = Recovery::open(medium.clone(), &tiny(1, 2)).expect("it recovers");

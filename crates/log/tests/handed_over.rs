@@ -1,14 +1,12 @@
 //! A fence covers only its own thread's stores: chunks that one thread wrote and left unfenced must
 //! not be lost when another thread commits, or prepares, the transaction (I3).
 
-mod support;
-
+use crate::support::{create, found, recover, redo, settle, tiny};
 use perdura_log::Recovery;
 use perdura_pmem::sim::{CHOICES_DEFAULT, Random, Recorder, ReplayOptions, Scheduler, Seen, SimMedium};
 use perdura_pmem::{Medium, trace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::{create, found, recover, redo, settle, tiny};
 
 #[test]
 fn chunks_of_another_thread_are_there_when_the_commit_is() {

@@ -1,12 +1,10 @@
 //! A pool's ordinary life: commits, chunks, two-phase commit, checkpoints and restarts. Tests (I7).
 
-mod support;
-
+use crate::support::{commit, create, found, opened, pool, recover, redo, settle, tiny};
 use perdura_log::{ErrorKind, LogConfig, Recovery};
 use perdura_pmem::Medium;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{commit, create, found, opened, pool, recover, redo, settle, tiny};
 
 #[test]
 fn a_new_pool_is_empty_and_keeps_what_it_was_created_with() {

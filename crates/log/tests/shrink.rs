@@ -1,12 +1,10 @@
 //! The log gives back what it no longer needs: when, and what must survive it. Crash points are in
 //! `crash.rs`. Tests (I9).
 
-mod support;
-
+use crate::support::{commit, create, found, opened, recover, redo, settle, tiny};
 use perdura_log::{Csn, ErrorKind, Log, LogConfig, Recovery};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use support::{commit, create, found, opened, recover, redo, settle, tiny};
 
 /// Tiny pools that shrink after three checkpoints.
 fn shrinking(lanes: u32, generations_max: u32) -> LogConfig {

@@ -1,11 +1,9 @@
 //! Fail stop (I11): what goes on after a failure and what does not. Tests (I5).
 
-mod support;
-
+use crate::support::{commit, create, opened, recover, tiny};
 use perdura_log::{ErrorKind, LogConfig};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use support::{commit, create, opened, recover, tiny};
 
 #[test]
 fn a_stopped_pool_ends_what_was_reserved_and_begins_nothing() {

@@ -1,16 +1,14 @@
 //! Many threads on tiny lanes, with switches all the time; then recover and compare. Tests (I5).
 
-#[path = "support/oracle.rs"]
-mod oracle;
-mod support;
+use crate::support;
 
-use oracle::{Ledger, Oracle, expected, run};
+use crate::support::oracle::{Ledger, Oracle, expected, run};
+use crate::support::{create, recover, settle, tiny};
 use perdura_log::{LogConfig, Recovery};
 use perdura_pmem::sim::{Random, Recorder, Scheduler, SimMedium};
 use perdura_pmem::{FileMedium, Medium, Options, trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use support::{create, recover, settle, tiny};
 
 const THREADS: u64 = 4;
 

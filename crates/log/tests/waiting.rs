@@ -1,13 +1,11 @@
 //! Waiting for room in the log: a full log is an error only when nobody makes progress. In
 //! simulated time. Tests (I5), (I9).
 
-mod support;
-
+use crate::support::{commit, opened, settle, tiny};
 use perdura_log::{ErrorKind, GenerationState, Log, LogTxn, Result};
 use perdura_pmem::sim::Scheduler;
 use perdura_pmem::sync::{Condvar, Mutex};
 use std::time::Duration;
-use support::{commit, opened, settle, tiny};
 
 fn sleep(milliseconds: u32) {
     let (never, lock) = (Condvar::new(), Mutex::new(()));

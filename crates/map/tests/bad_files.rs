@@ -1,14 +1,14 @@
 //! Hazard: a file that is no map, or another map, is taken for this one. Each must be refused with
 //! an error that names the reason.
 
-mod support;
+use crate::support;
 
+use crate::support::damage::{NAME, subject};
+use crate::support::{KINDS, Place, error_kind, quiet, value};
 use perdura_map::{BTree, ErrorKind, Kind, List};
 use perdura_pmem::sim::{Image, Random};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use support::damage::{NAME, subject};
-use support::{KINDS, Place, error_kind, quiet, value};
 
 /// The errors of opening a file of these bytes: as whatever it is, as a list, and as a B+-tree.
 fn errors(bytes: &[u8]) -> [Option<ErrorKind>; 3] {

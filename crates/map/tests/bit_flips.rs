@@ -3,12 +3,10 @@
 //! The tests change every byte of a small map, one at a time; then whole words, lines and pages.
 //! Every answer after that must be right or an error. Tests (I6).
 
-mod support;
-
+use crate::support::KINDS;
+use crate::support::damage::{Subject, Verdict, judge, subject};
 use perdura_map::Kind;
 use perdura_pmem::sim::Random;
-use support::KINDS;
-use support::damage::{Subject, Verdict, judge, subject};
 
 /// Judges each of these damaged files, named by what was done. Returns how often damage was found,
 /// and how often harmless. Panics with everything that went wrong.

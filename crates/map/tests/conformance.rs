@@ -3,14 +3,12 @@
 //!
 //! The checks are named after the sentences of `OrderedMap`'s documentation.
 
-mod support;
-
 #[path = "conformance/suite.rs"]
 mod suite;
 
+use crate::support::Place;
 use perdura_map::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::Place;
 
 /// Runs every check of the suite, each in a fresh place.
 fn conforms(place: impl Fn() -> Place) {

@@ -5,8 +5,11 @@
 //! forgets. Views, scans, snapshots and the collector go on beside them; with loads the content is
 //! replaced now and then. Each seed is one interleaving.
 
-mod support;
+use crate::support;
 
+use crate::support::compare::audit_space;
+use crate::support::signed::{sign, signed_at};
+use crate::support::{KINDS, Map, NEWEST, create, layout, load, quiet, quiet_every, seeds, tiny_layout};
 use perdura_map::{Error, ErrorKind, KeyChange, Kind, Result};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::yield_now;
@@ -14,9 +17,6 @@ use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::compare::audit_space;
-use support::signed::{sign, signed_at};
-use support::{KINDS, Map, NEWEST, create, layout, load, quiet, quiet_every, seeds, tiny_layout};
 
 const SHARED_KEYS: u64 = 14;
 const STEPS: u64 = 60;

@@ -1,16 +1,14 @@
 //! Hazards: a persist that fences more than it needs, or flushes less; a half-made map after a
 //! power failure. Tests (I3).
 
-mod support;
-
+use crate::support::compare::{audit, compare};
+use crate::support::model::Model;
+use crate::support::{KINDS, Map, NEWEST, all, create, layout, quiet, quiet_every, refused, tiny_layout};
 use perdura_map::{ErrorKind, Kind};
 use perdura_pmem::sim::{EventKind, Image, Random, Recorder, ReplayOptions, Seen, SimMedium};
 use perdura_pmem::{Medium, trace};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::compare::{audit, compare};
-use support::model::Model;
-use support::{KINDS, Map, NEWEST, all, create, layout, quiet, quiet_every, refused, tiny_layout};
 
 /// A new map, and the recorder of its events.
 fn recorded(kind: Kind, changes_max: u32) -> (Map, Arc<Recorder>) {

@@ -4,14 +4,14 @@
 //! time to time. What is forgotten and collected becomes room again, any number of times and after
 //! a restart.
 
-mod support;
+use crate::support;
 
+use crate::support::{
+    KINDS, Map, NEWEST, Place, all, collect_all, create, error_kind, layout, quiet, quiet_every, tiny_layout,
+};
 use perdura_map::{Config, ErrorKind, Kind, Layout, OrderedMap, Space};
 use perdura_pmem::sim::Random;
 use std::collections::BTreeMap;
-use support::{
-    KINDS, Map, NEWEST, Place, all, collect_all, create, error_kind, layout, quiet, quiet_every, tiny_layout,
-};
 
 /// The values that the map must have, by key.
 type Wanted = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -5,8 +5,12 @@
 //! applied timestamp sees the same, and what the writer wrote. A value that is held does not
 //! change. Nothing of the writer's is lost.
 
-mod support;
+use crate::support;
 
+use crate::support::compare::{audit, compare};
+use crate::support::model::Model;
+use crate::support::signed::{sign, signed_at};
+use crate::support::{Map, NEWEST, Owned, create, error_kind, layout, load, quiet, quiet_every, seeds, tiny_layout};
 use perdura_map::{ErrorKind, Kind, OrderedMap, Ts};
 use perdura_pmem::sim::{Body, Random, Scheduler};
 use perdura_pmem::sync::{Mutex, yield_now};
@@ -14,10 +18,6 @@ use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::compare::{audit, compare};
-use support::model::Model;
-use support::signed::{sign, signed_at};
-use support::{Map, NEWEST, Owned, create, error_kind, layout, load, quiet, quiet_every, seeds, tiny_layout};
 
 const KEYS: u64 = 10;
 

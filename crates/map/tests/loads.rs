@@ -4,15 +4,15 @@
 //! Two contents alternate, with and without a reset, on real threads. Every value says which
 //! content it is of.
 
-mod support;
+use crate::support;
 
+use crate::support::{Map, create, layout, quiet_every, stream};
 use perdura_map::{ErrorKind, Kind, OrderedMap, Result, Ts};
 use perdura_pmem::{Medium, SimMedium};
 use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::{Map, create, layout, quiet_every, stream};
 
 const KEYS: u64 = 1500;
 const LOADS: usize = 600;

@@ -1,12 +1,10 @@
 //! Hazard: a map goes on after its last persist number, and the next start calls it damaged.
 
-mod support;
-
+use crate::support::{KINDS, NEWEST, Place, all, create, layout, load, mutations, quiet_every, refused, stream, value};
 use perdura_map::{ErrorKind, OrderedMap};
 use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
-use support::{KINDS, NEWEST, Place, all, create, layout, load, mutations, quiet_every, refused, stream, value};
 
 const NUMBER_BITS: u32 = 48;
 

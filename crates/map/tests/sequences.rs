@@ -3,8 +3,6 @@
 //! A failure names its seed and the shortest failing sequence found. `PERDURA_SEED` runs a single
 //! seed.
 
-mod support;
-
 #[path = "sequences/operation.rs"]
 mod operation;
 #[path = "sequences/power.rs"]
@@ -12,12 +10,12 @@ mod power;
 #[path = "sequences/run.rs"]
 mod run;
 
+use crate::support::{layout, seeds};
 use operation::{Operation, operations, operations_with_failures};
 use perdura_map::{Kind, Layout};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use run::{Setting, run};
-use support::{layout, seeds};
 
 /// Layout and batch by seed: the smallest pages and nodes, a region that is soon full, the
 /// defaults.

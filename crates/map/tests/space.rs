@@ -1,14 +1,12 @@
 //! Hazards: overwriting uses up space; a deletion, a restart or a power failure loses pages.
 
-mod support;
-
+use crate::support::compare::audit_space;
+use crate::support::{KINDS, Map, NEWEST, all, collect_all, create, layout, quiet, quiet_every, tiny_layout};
 use perdura_map::{Config, Kind, OrderedMap};
 use perdura_pmem::sim::{Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::{Medium, SimMedium};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use support::compare::audit_space;
-use support::{KINDS, Map, NEWEST, all, collect_all, create, layout, quiet, quiet_every, tiny_layout};
 
 fn map(kind: Kind, bytes: u64) -> Map {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());

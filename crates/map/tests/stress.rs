@@ -2,8 +2,10 @@
 //! background thread run on real threads, in a region so small that pages are reused all the time.
 //! Values carry their key, their timestamp and a checksum. Tests (I8).
 
-mod support;
+use crate::support;
 
+use crate::support::signed::{sign, signed_at};
+use crate::support::{KINDS, NEWEST, Owned, all, create, layout, load, other, quiet, tiny_layout};
 use perdura_map::{Config, ErrorKind, Kind, OrderedMap, Ts};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
@@ -11,8 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::signed::{sign, signed_at};
-use support::{KINDS, NEWEST, Owned, all, create, layout, load, other, quiet, tiny_layout};
 
 const KEYS: u64 = 150;
 const CHANGES: u64 = 40_000;

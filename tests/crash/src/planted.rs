@@ -236,6 +236,7 @@ fn mismatches(list: &[Planted], places: &[(String, String, u32)]) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_pmem::Mutant;
 
     const FIRST: Mutant = Mutant::AckBeforeVisible;
     const SECOND: Mutant = Mutant::LostUpdate;

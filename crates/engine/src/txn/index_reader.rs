@@ -55,7 +55,7 @@ impl IndexReader<'_> {
         // Planted: rows to be locked are found leaf by leaf, at no common moment.
         let (snapshot, is_consistent) = match perdura_pmem::planted(Mutant::LockingReadByLeaf) {
             true => self.snapshot(ReadView::Newest),
-            false => (self.snapshots.to_lock(self.pool), true),
+            false => (self.snapshots.for_locking(self.pool), true),
         };
         self.scan_at(snapshot, is_consistent, buffers)
     }

@@ -123,7 +123,7 @@ impl Snapshots {
 
     /// The snapshot at which rows to be locked are found: the one that the transaction is bound to,
     /// or the statement's.
-    pub fn to_lock(&mut self, pool: &Pool) -> Csn {
+    pub fn for_locking(&mut self, pool: &Pool) -> Csn {
         match self.bound_to() {
             Some(_) => self.consistent(pool),
             None => self.statement(pool),

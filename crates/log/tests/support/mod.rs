@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod oracle;
+
 use perdura_log::{Csn, Log, LogConfig, PreparedTxn, Recovery, Result, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME};
 use perdura_pmem::sim::{Random, SimMedium};
 use perdura_pmem::{Medium, Region};

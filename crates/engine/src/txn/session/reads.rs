@@ -81,7 +81,7 @@ impl Session {
     /// the scan reads at the statement's snapshot. The caller locks each row it finds, and reads it
     /// again with [`ReadView::Newest`] before using it.
     pub fn scan_to_lock(&mut self, table: &Arc<Table>) -> Scan {
-        let snapshot = self.snapshots.to_lock(&self.pool);
+        let snapshot = self.snapshots.for_locking(&self.pool);
         self.scan_at(table, snapshot)
     }
 

@@ -1,0 +1,60 @@
+//! Tests of the engine through its interface, linked into one program; those of one file:
+//! `cargo test -p perdura-engine --test main NAME::`.
+//!
+//! Tests that count the memory of the process are programs of their own.
+
+mod activity;
+mod bad_directory;
+mod bad_files;
+mod bit_flips;
+mod codecs;
+mod common;
+mod conflicts;
+mod consistent_reads;
+mod creation;
+mod detached;
+mod device_full;
+mod embedding;
+mod errors;
+mod extents;
+mod fail_stop;
+mod file_return;
+mod forged;
+mod freed_rids;
+mod hidden_rows;
+mod hold;
+mod index_damage;
+mod index_ddl;
+mod index_exchange;
+mod index_interleavings;
+mod index_packing;
+mod index_restart;
+mod index_rollback;
+mod index_scans;
+mod index_space;
+mod index_stress;
+mod index_visibility;
+mod indexes;
+mod interleavings;
+mod killed_purge;
+mod large_rows;
+mod merged_commits;
+mod purge_ahead;
+mod removals;
+mod reuse;
+mod rows_in_use;
+mod serializable;
+mod sessions;
+mod snapshots;
+mod space;
+mod sparse;
+mod spill;
+mod stale_file;
+mod stored_behind;
+mod stress;
+mod table_check;
+mod tables;
+mod transactions;
+mod two_phase;
+mod unique_keys;
+mod vacant_leaves;

@@ -1,0 +1,13 @@
+//! Tests of the medium through its interface, linked into one program; those of one file:
+//! `cargo test -p perdura-pmem --test main NAME::`.
+
+mod conformance;
+mod errors;
+mod examples;
+mod killed;
+mod legality;
+mod many_mappings;
+mod prefault;
+mod recorder;
+mod scheduler;
+mod simulated;
