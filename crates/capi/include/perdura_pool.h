@@ -65,6 +65,13 @@ typedef enum PerduraCode {
 // zero byte.
 void perdura_message(uint8_t *target, size_t bytes);
 
+// No index.
+#define PERDURA_NO_INDEX UINT32_MAX
+
+// Number of the index that the message of the calling thread's last failure is about; PERDURA_NO_INDEX if it
+// is about none.
+uint32_t perdura_message_index(void);
+
 /* -- Pools */
 
 // An open pool.
@@ -99,6 +106,9 @@ typedef struct PerduraOptions {
   // DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.
   uint64_t transaction_memory;
 } PerduraOptions;
+
+// Whether a directory, a path, holds files of a pool, complete or not.
+bool perdura_has_pool(const char *directory);
 
 // Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
 //

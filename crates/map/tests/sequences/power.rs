@@ -3,7 +3,7 @@
 //! After a power failure a map is exactly as it was after some operation: not before the last
 //! durable one, nor after the newest begun.
 
-use crate::run::{History, NAME, Setting};
+use super::run::{History, NAME, Setting};
 use crate::support::compare::{audit, compare};
 use crate::support::model::Model;
 use perdura_pmem::sim::{Image, Random, ReplayOptions, Seen, Trace};

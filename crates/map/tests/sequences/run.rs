@@ -4,8 +4,8 @@
 //! with every state it may have gone back to: from the newest one known to be durable to the newest
 //! one of all.
 
-use crate::operation::{Expected, Operation, Text, key};
-use crate::power;
+use super::operation::{Expected, Operation, Text, key};
+use super::power;
 use crate::support::compare::{audit, audit_space, compare};
 use crate::support::model::Model;
 use crate::support::{Map, collect, create, layout, load, other, quiet, stream};
