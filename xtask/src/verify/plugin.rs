@@ -58,7 +58,7 @@ fn circles(files: &Files) -> Vec<String> {
 }
 
 /// Files that can be reached from `file` in at least one step.
-fn reach<'a>(file: &str, next: &BTreeMap<&str, Vec<&'a str>>) -> BTreeSet<&'a str> {
+fn reach<'a>(file: &'a str, next: &BTreeMap<&'a str, Vec<&'a str>>) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut open = vec![file];
     while let Some(file) = open.pop() {
