@@ -1,5 +1,5 @@
 //! Measures inserts through the crate's API against a memcpy of the same bytes. Prints one JSON
-//! object a line, for `xtask/src/bench/engine.rs`.
+//! object a line, for `tools/src/bench/engine.rs`.
 //!
 //! `throughput --dir DIR [--quick]` creates the pool in a directory of its own below DIR, and
 //! removes it afterwards.

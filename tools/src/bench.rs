@@ -1,0 +1,117 @@
+//! Benchmarks: Perdura beside its peers in the same run.
+//!
+//! A round runs every system once, in an order that rotates from round to round. Only ratios within
+//! one run mean anything on a busy machine, so ratios are taken within each round and their median
+//! is judged. A report names the machine and the medium found. It is printed and, with `--json`,
+//! written as data.
+
+mod commit;
+mod decision;
+mod document;
+mod engine;
+mod files;
+mod index;
+mod keyed;
+mod kv;
+mod load;
+mod many;
+mod map;
+mod mass;
+mod memory;
+mod pair;
+mod plan;
+mod point;
+mod program;
+mod purge;
+mod recovery;
+mod report;
+mod restart;
+mod scan;
+mod soak;
+mod space;
+mod stall;
+mod sysbench;
+mod systems;
+mod tpcc;
+mod tpcds;
+mod tpch;
+mod update;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use plan::Plan;
+use report::Report;
+use serde_json::Value;
+
+use crate::drive::plugin;
+use crate::shared::args::Args;
+
+pub use kv::play as floor;
+pub use tpcds::run as tpcds;
+
+const NAMES: [&str; 21] = [
+    "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
+    "soak", "engine", "index", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
+];
+
+/// Benchmarks that run without a server.
+const BARE: [&str; 6] = ["stall", "engine", "index", "map", "kv", "kv-soak"];
+
+fn run_one(name: &str, plan: &Plan) -> Result<Report> {
+    match name {
+        "load" => load::run(plan),
+        "commit" => commit::run(plan),
+        "point" => point::run(plan),
+        "update" => update::run(plan),
+        "scan" => scan::run(plan),
+        "mass" => mass::run(plan),
+        "stall" => stall::run(plan),
+        "recovery" => recovery::run(plan),
+        "restart" => restart::run(plan),
+        "memory" => memory::run(plan),
+        "space" => space::run(plan),
+        "many" => many::run(plan),
+        "soak" => soak::run(plan),
+        "engine" => engine::run(plan),
+        "index" => index::run(plan),
+        "sysbench" => sysbench::run(plan),
+        "tpcc" => tpcc::run(plan),
+        "tpch" => tpch::run(plan),
+        "map" => map::run(plan),
+        "kv" => kv::run(plan),
+        "kv-soak" => kv::soak::run(plan),
+        _ => bail!("no benchmark {name}; there are: {}, all", NAMES.join(", ")),
+    }
+}
+
+/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]`
+pub fn run(mut args: Args) -> Result<()> {
+    let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
+    let json: Option<PathBuf> = args.option("--json")?;
+    let docs = args.flag("--docs");
+    let warehouses: Option<u32> = args.option("--warehouses")?;
+    let threads: Option<u32> = args.option("--threads")?;
+    let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
+    args.finish()?;
+    ensure!(warehouses.is_none() || name == "tpcc", "only tpcc has warehouses");
+    ensure!(threads.is_none() || name == "sysbench", "only sysbench has threads");
+    if perdura && !BARE.contains(&name.as_str()) {
+        plugin::build()?;
+    }
+    let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
+    let mut reports = Vec::new();
+    for name in names {
+        let report = run_one(name, &Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads))?;
+        print!("{report}");
+        reports.push(report);
+    }
+    if docs {
+        document::write(&reports)?;
+    }
+    if let Some(path) = json {
+        let mut values: Vec<Value> = reports.iter().map(Report::to_json).collect();
+        report::write_json(&path, &if name == "all" { values.into() } else { values.remove(0) })?;
+    }
+    Ok(())
+}

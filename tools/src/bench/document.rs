@@ -1,0 +1,178 @@
+//! Writes the results into docs/benchmarks.md, between its two markers, one section for each
+//! benchmark. A new run replaces the benchmark's section. The rest of the page is written by hand.
+//!
+//! A benchmark with few series shows all values. One with many shows medians, with a column for
+//! each system.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+
+use super::report::{NOT_SUPPORTED, Report, Series};
+use crate::shared::{paths, process};
+
+const BEGIN: &str = "<!-- measured -->\n";
+const END: &str = "<!-- /measured -->";
+/// Begins a section. The section's name follows.
+const HEAD: &str = "### ";
+/// Series above which only medians are shown.
+const SERIES_MAX: usize = 40;
+
+/// Replaces the sections of these reports.
+pub fn write(reports: &[Report]) -> Result<()> {
+    let path = paths::top().join("docs/benchmarks.md");
+    let page = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let sections = reports.iter().map(|report| Ok((report.bench, render(report)?))).collect::<Result<Vec<_>>>()?;
+    let page = replace(&page, &sections).with_context(|| format!("{} has no markers", path.display()))?;
+    std::fs::write(&path, page).with_context(|| path.display().to_string())
+}
+
+/// The page with these sections, `(name, text)`. Each replaces the section of its name or is
+/// appended.
+fn replace(page: &str, sections: &[(&str, String)]) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (measured, after) = rest.split_once(END)?;
+    let head = format!("\n{HEAD}");
+    // Drop the text before the first section: each section says what it was measured on.
+    let old = measured.split(head.as_str()).skip(1);
+    let mut all: Vec<(&str, &str)> = old.filter_map(|part| part.split_once('\n')).collect();
+    for (name, text) in sections {
+        match all.iter_mut().find(|(other, _)| other == name) {
+            Some((_, old)) => *old = text,
+            None => all.push((name, text)),
+        }
+    }
+    let all: String = all.iter().map(|(name, text)| format!("{head}{name}\n{text}")).collect();
+    Some(format!("{before}{BEGIN}{all}{END}{after}"))
+}
+
+fn render(report: &Report) -> Result<String> {
+    let mut text = format!("\n{}\n\n", report.workload);
+    writeln!(text, "Machine: {}. Medium: {}.\n", process::machine(), report.medium)?;
+    if report.series.len() > SERIES_MAX {
+        render_medians(&mut text, report)?;
+    } else {
+        render_series(&mut text, report)?;
+    }
+    if !report.targets.is_empty() {
+        writeln!(text, "\n| target | found | |\n|---|---:|---|")?;
+    }
+    for target in &report.targets {
+        let verdict = if target.met { "met" } else { "**missed**" };
+        writeln!(text, "| {} | {:.2} | {verdict} |", target.text, target.found)?;
+    }
+    match report.notes.as_slice() {
+        [] => {}
+        notes if report.series.len() > SERIES_MAX => {
+            writeln!(text)?;
+            notes.iter().try_for_each(|note| writeln!(text, "- {note}"))?;
+        }
+        notes => writeln!(text, "\n{}.", notes.join("; "))?,
+    }
+    Ok(text)
+}
+
+fn render_series(text: &mut String, report: &Report) -> Result<()> {
+    writeln!(text, "| case | system | metric | median | least | most |\n|---|---|---|---:|---:|---:|")?;
+    for series in &report.series {
+        if series.runs.is_empty() {
+            writeln!(text, "| {} | {} | {} | {NOT_SUPPORTED} | | |", series.case, series.system, series.metric)?;
+            continue;
+        }
+        let least = series.runs.iter().copied().fold(f64::MAX, f64::min);
+        let most = series.runs.iter().copied().fold(f64::MIN, f64::max);
+        let (median, metric) = (series.median(), series.metric);
+        writeln!(text, "| {} | {} | {metric} | {median:.3} | {least:.3} | {most:.3} |", series.case, series.system)?;
+    }
+    Ok(())
+}
+
+/// A table for each metric and each kind of case (the first part of its name): a row for each case,
+/// a column for each system. Where most kinds have a case or two, one table has all kinds.
+fn render_medians(text: &mut String, report: &Report) -> Result<()> {
+    let kind = |series: &Series| series.case.split('/').next().unwrap_or_default().to_owned();
+    let cases = distinct(report.series.iter().map(|series| series.case.as_str())).len();
+    let is_of_many_kinds = distinct(report.series.iter().map(kind)).len() * 2 >= cases.max(SERIES_MAX);
+    let table = |series: &Series| (if is_of_many_kinds { String::new() } else { kind(series) }, series.metric);
+    for (number, name) in distinct(report.series.iter().map(table)).into_iter().enumerate() {
+        let rows: Vec<&Series> = report.series.iter().filter(|series| table(series) == name).collect();
+        let systems = distinct(rows.iter().map(|series| series.system.as_str()));
+        let separator = if number == 0 { "" } else { "\n" };
+        writeln!(text, "{separator}| case, {} | {} |", name.1, systems.join(" | "))?;
+        writeln!(text, "|---|{}", "---:|".repeat(systems.len()))?;
+        for case in distinct(rows.iter().map(|series| series.case.as_str())) {
+            let cell = |system: &&str| {
+                let found = rows.iter().find(|series| series.case == case && series.system == **system);
+                let value = |series: &&Series| {
+                    if series.runs.is_empty() { NOT_SUPPORTED.into() } else { digits(series.median()) }
+                };
+                found.as_ref().map_or_else(String::new, |series| value(series))
+            };
+            let cells: Vec<String> = systems.iter().map(cell).collect();
+            writeln!(text, "| {case} | {} |", cells.join(" | "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each value once, in the order of first appearance.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// A number with about three digits.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Report;
+    use super::{BEGIN, END, render_medians, render_series, replace};
+
+    #[test]
+    fn only_the_sections_given_change() {
+        let page = format!("head\n{BEGIN}\n### one\n\n1\n\n### two\n\n2\n{END}\ntail\n");
+        let sections = [("two", "\nnew\n".to_owned()), ("three", "\n3\n".to_owned())];
+        let new = replace(&page, &sections).unwrap();
+        let expected = format!("head\n{BEGIN}\n### one\n\n1\n\n### two\n\nnew\n\n### three\n\n3\n{END}\ntail\n");
+        assert_eq!(new, expected);
+        assert_eq!(replace("no markers", &sections), None);
+    }
+
+    /// A median of no values would look like a figure.
+    #[test]
+    fn a_case_that_is_not_supported_says_so() {
+        let mut report = Report::new("mass", String::new(), String::new());
+        report.not_supported("perdura", "limit", "dram_bytes", "B");
+        for render in [render_series, render_medians] {
+            let mut text = String::new();
+            render(&mut text, &report).unwrap();
+            assert!(text.contains("| not supported |") && !text.contains('0'), "{text}");
+        }
+    }
+
+    #[test]
+    fn medians_stand_beside_each_other() {
+        let mut report = Report::new("map", String::new(), String::new());
+        for (system, case, value) in [("list", "read/1", 123.4), ("btree", "read/1", 5.678), ("btree", "read/2", 12.34)]
+        {
+            report.add(system, case, "ns_per_op", "ns", value);
+        }
+        let mut text = String::new();
+        render_medians(&mut text, &report).unwrap();
+        let expected =
+            "| case, ns_per_op | list | btree |\n|---|---:|---:|\n| read/1 | 123 | 5.68 |\n| read/2 |  | 12.3 |\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,40 @@
+//! Rows a second through the engine's API, without SQL: runs a program of the engine's crate and
+//! reports its results.
+//!
+//! The program is the example `throughput` of perdura-engine. Its standard output has one JSON
+//! object a line: `{"system", "case", "metric", "unit", "value"}` for each value of each round, and
+//! `{"medium": "..."}`, which names the medium. Any other line is an error.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::plan::Plan;
+use super::report::Report;
+use crate::shared::{paths, process};
+
+/// Reports `rows_per_s` for 1 and 2 threads, and the ratio to a memcpy of the same bytes.
+pub fn run(plan: &Plan) -> Result<Report> {
+    let mut command = process::cargo();
+    command.args(["run", "--quiet", "--release", "--package", "perdura-engine", "--example", "throughput", "--"]);
+    command.arg("--dir").arg(paths::medium());
+    if plan.quick {
+        command.arg("--quick");
+    }
+    let text = process::output(&mut command)?;
+    let lines = text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned()));
+    let lines: Vec<Value> = lines.collect::<Result<_>>()?;
+    let medium = lines.iter().find_map(|line| line["medium"].as_str()).unwrap_or("unknown");
+    let mut report =
+        Report::new("engine", "inserts through the crate API, and a memcpy of the same bytes".into(), medium.into());
+    for line in lines.iter().filter(|line| line["medium"].is_null()) {
+        let text = |name: &str| line[name].as_str().with_context(|| format!("no {name}: {line}"));
+        let value = line["value"].as_f64().with_context(|| format!("no value: {line}"))?;
+        report.add(text("system")?, text("case")?, "rows_per_s", "rows/s", value);
+    }
+    for case in ["1 thread", "2 threads"] {
+        if let Some(ratio) = report.paired("perdura", "memcpy", case, "rows_per_s", |own, copy| own / copy) {
+            report.note(format!("{case}: perdura / memcpy {ratio:.3}"));
+        }
+    }
+    Ok(report)
+}

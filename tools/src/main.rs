@@ -1,0 +1,119 @@
+//! Perdura's own tooling, run as `cargo xtask COMMAND`: verification, test drivers, benchmarks and
+//! the demo.
+//!
+//! A command does all it needs by itself: it builds the plugin, starts a private server and removes
+//! it again. Only `make setup`, which unpacks the server, must have run before.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod drive;
+mod shared;
+mod sqldiff;
+mod test;
+mod trials;
+mod verify;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use drive::{demo, kv, package, plugin, serve};
+use shared::args::Args;
+use shared::paths;
+use trials::{crash_server, django, explore, key_damage, mtr, operations, replication, sim};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  verify                                       format, lints, layers, licences, docs; changes nothing
+  test [STEP...]                               every test, two at a time, with the time each takes
+  demo                                         real data, peers and a crash
+  demo-kv                                      a replicated key-value server: its leader killed, a replica wiped
+  server [--dir DIR] [--port N]                a server to work with, until it is interrupted; it keeps its data
+  plugin                                       build ha_perdura.so and put it before the unpacked server
+  mtr [TEST...]                                run the SQL test suites of tests/mysql-test
+  mtr --enforce SUITE|TEST...                  suites of the server's own, all tables in Perdura, compared with InnoDB
+  explore [--seed N] [--images N | --minutes N | --forever] [--product engine|map] [--scenario NAME]
+          [--no-mutations] [--plant NAME] [--costs]
+                                               open every legal image of a power loss
+  sim [--seed N] [--seeds N] [--plant NAME] [--no-plants]
+                                               whole clusters of perdura-kv in one thread, each as its seed decides
+  kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
+  kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
+  kv-page                                      the page of a replica in a browser, also after the leader was killed
+  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
+                                               NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
+                                               many, soak, engine, index, sysbench, tpcc, tpch, map, kv, kv-soak
+  crash-server [--seed N] [--rounds N] [--engine NAME]
+                                               kill -9 a loaded server again and again, and compare
+  replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
+                                               a replica with parallel workers, kill -9 of either side, and compare
+  operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
+  key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
+  sqldiff [--seed N] [--statements N] [--shrink]
+                                               one stream of statements to Perdura and InnoDB, and compare
+  tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
+                                               twice the time
+  django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
+  package                                      a tarball of the plugin
+";
+
+fn run() -> Result<()> {
+    paths::find_top()?;
+    let mut args = Args::from_command_line();
+    let Some(command) = args.positional() else { bail!("{USAGE}") };
+    match command.as_str() {
+        "verify" => {
+            args.finish()?;
+            verify::run()
+        }
+        "key-damage" => key_damage::run(args),
+        "plugin" => {
+            args.finish()?;
+            plugin::build()
+        }
+        "demo" => {
+            args.finish()?;
+            demo::run()
+        }
+        "demo-kv" => {
+            args.finish()?;
+            kv::demo::run()
+        }
+        "kv-page" => {
+            args.finish()?;
+            kv::page::run()
+        }
+        "kv-chaos" => kv::chaos::run(args),
+        "kv-clients" => kv::clients::run(&args.rest()),
+        "package" => {
+            args.finish()?;
+            package::run()
+        }
+        "test" => test::run(&args.rest()),
+        "server" => serve::run(args),
+        "explore" => explore::run(&args.rest()),
+        "sim" => sim::run(&args.rest()),
+        "mtr" => mtr::run(&args.rest()),
+        "bench" => bench::run(args),
+        // Not for people: what `bench kv` starts.
+        "floor" => bench::floor(&args.rest()),
+        "sqldiff" => sqldiff::run(args),
+        "crash-server" => crash_server::run(args),
+        "replication" => replication::run(args),
+        "operations" => operations::run(args),
+        "tpcds" => bench::tpcds(args),
+        "django" => django::run(args),
+        _ => bail!("unknown command {command}\n{USAGE}"),
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `cargo xtask verify`: everything that can be judged without running the product. It writes
+//! nothing but Cargo's own target directory.
+
+mod architecture;
+mod headers;
+mod invariants;
+mod language;
+mod layers;
+mod licences;
+mod plugin;
+mod rooms;
+mod tree;
+
+use std::process::Command;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::shared::{paths, process, steps};
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: [Step; 13] = [
+    ("format", format),
+    ("shell syntax", shell),
+    ("words, paths and file sizes", tree::check),
+    ("paths and length of docs/ARCHITECTURE.md", architecture::check),
+    ("first lines of sources", headers::check),
+    ("words of docs/glossary.md, and comments", language::check),
+    ("layers point downward", || layers::check(&metadata(true)?)),
+    ("rooms and files without circles", || rooms::check(&metadata(true)?)),
+    ("files of the plugin without circles", plugin::check),
+    ("invariants are cited", invariants::check),
+    ("licences of dependencies", || licences::check(&metadata(false)?)),
+    ("clippy", clippy),
+    ("docs", docs),
+];
+
+/// Runs all steps, even after a failure, and closes with `N passed, N failed`.
+pub fn run() -> Result<()> {
+    steps::run("verify", &STEPS)
+}
+
+fn format() -> Result<()> {
+    process::run(process::cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn shell() -> Result<()> {
+    let tracked = tree::tracked()?;
+    let scripts = tracked.iter().filter(|path| path.ends_with(".sh") || path.as_str() == ".ci/run");
+    for script in scripts {
+        process::run(Command::new("bash").arg("-n").arg(script).current_dir(paths::top()))?;
+    }
+    Ok(())
+}
+
+fn clippy() -> Result<()> {
+    process::run(process::cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn docs() -> Result<()> {
+    let mut command = process::cargo();
+    process::run(command.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn metadata(own_only: bool) -> Result<Value> {
+    let mut command = process::cargo();
+    command.args(["metadata", "--format-version", "1"]);
+    if own_only {
+        command.arg("--no-deps");
+    }
+    Ok(serde_json::from_str(&process::output(&mut command)?)?)
+}
