@@ -6,5 +6,5 @@ mod fields;
 mod members;
 
 pub use entries::{ENTRY_BYTES_LEAST, get_entry, put_entry};
-pub use fields::{Read, Reader, Torn, put_bytes};
+pub use fields::{Malformed, Read, Reader, put_bytes};
 pub use members::{MEMBERS_MAX, all_members, change_of, get_change, get_members, put_change, put_members};

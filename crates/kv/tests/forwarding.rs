@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cluster::Cluster;
 use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::wire::{Asked, Forward};
+use perdura_kv::wire::{ForwardedCommand, Forward};
 use perdura_pmem::sim::Random;
 
 /// Three replicas, of which 1 leads and the others pass requests on, and a connection to 2 and to
@@ -355,7 +355,7 @@ fn what_is_not_to_be_passed_on_is_refused() {
     let token = cluster.open(1);
     let term = cluster.at(1).node.status().term;
     let words = |line: &str| line.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect::<Vec<_>>();
-    let asked = |line: &str, said: bool| Asked { request: words(line), said: said.then(|| Bytes::from("+x\r\n")) };
+    let asked = |line: &str, said: bool| ForwardedCommand { request: words(line), said: said.then(|| Bytes::from("+x\r\n")) };
     let forward = Forward {
         number: 7,
         term,

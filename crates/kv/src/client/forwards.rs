@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Kind of a request, as far as it matters to the connection that waits for the answer.
 #[derive(Debug)]
-pub enum Matter {
+pub enum ForwardKind {
     /// It changes nothing: WAIT.
     Look,
     /// It may change keys.
@@ -25,10 +25,10 @@ pub enum Matter {
     Watch(Vec<Bytes>),
 }
 
-impl Matter {
+impl ForwardKind {
     /// Whether the connection does nothing more until it is answered.
     pub fn holds(&self) -> bool {
-        matches!(self, Matter::Look | Matter::Watch(_))
+        matches!(self, ForwardKind::Look | ForwardKind::Watch(_))
     }
 }
 
@@ -41,7 +41,7 @@ pub struct UnderWay {
     pub bytes: usize,
     /// The term of the leader that was asked.
     pub term: u64,
-    pub matter: Matter,
+    pub kind: ForwardKind,
 }
 
 /// The requests.

@@ -16,7 +16,7 @@ use crate::command;
 use crate::node::{Node, Rejection, Role};
 use crate::resp::{Protocol, Reply};
 use crate::store;
-use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
+use crate::wire::{Forward, Forwarded, ForwardedCommand, REPLY_BYTES_MAX};
 
 /// Bytes of replies for one replica beyond which no other of its requests is looked at.
 const REPLIES_BYTES_MAX: usize = 16 << 20;
@@ -171,14 +171,14 @@ fn not_taken() -> Reply {
     Reply::error("the command is not one that a replica passes on")
 }
 
-fn single(requests: Vec<Asked>) -> Result<Vec<Bytes>, Reply> {
-    let Some(Asked { request, said: None }) = requests.into_iter().next() else { return Err(not_taken()) };
+fn single(requests: Vec<ForwardedCommand>) -> Result<Vec<Bytes>, Reply> {
+    let Some(ForwardedCommand { request, said: None }) = requests.into_iter().next() else { return Err(not_taken()) };
     if forward::is_taken(lookup(&request)?) { Ok(request) } else { Err(not_taken()) }
 }
 
-fn queued(requests: Vec<Asked>) -> Result<Transaction, Reply> {
+fn queued(requests: Vec<ForwardedCommand>) -> Result<Transaction, Reply> {
     let mut queued = Transaction::default();
-    for (place, Asked { request, said }) in requests.into_iter().enumerate() {
+    for (place, ForwardedCommand { request, said }) in requests.into_iter().enumerate() {
         let command = lookup(&request)?;
         if !transaction::takes(command) || transaction::is_own(command) || command.is_on_draft() == said.is_some() {
             return Err(not_taken());

@@ -2,7 +2,7 @@
 //! the replica that asks.
 
 use super::clients::Clients;
-use super::forwards::{Matter, UnderWay};
+use super::forwards::{ForwardKind, UnderWay};
 use super::slots::State;
 use super::tickets::Stub;
 use crate::node::Node;
@@ -30,21 +30,21 @@ impl Clients {
     pub fn forwarded(&mut self, answer: Forwarded, node: &mut Node) -> store::Result<bool> {
         self.look_at_users(node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
-        let UnderWay { token, place, term, matter, .. } = under_way;
+        let UnderWay { token, place, term, kind, .. } = under_way;
         let Some(mut connection) = self.table.take(token) else { return Ok(true) };
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
             connection.newest = connection.newest.max(answer.newest);
             let reply = Reply::Written(answer.reply);
-            connection.is_asking &= !matter.holds();
-            match matter {
-                Matter::Users if !is_refused => {
+            connection.is_asking &= !kind.holds();
+            match kind {
+                ForwardKind::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }
-                Matter::Watch(keys) => {
+                ForwardKind::Watch(keys) => {
                     let watched = &mut connection.watched;
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
                     watched.enter(term);
@@ -69,15 +69,15 @@ impl Clients {
             let Some(mut connection) = self.table.take(under_way.token) else { continue };
             if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
                 let slot = *slot;
-                let reply = match under_way.matter {
+                let reply = match under_way.kind {
                     // Planted: a change that may have come to the leader is called undone.
-                    Matter::Change | Matter::Users if may_have_come && !perdura_pmem::planted(322) => {
+                    ForwardKind::Change | ForwardKind::Users if may_have_come && !perdura_pmem::planted(322) => {
                         self.shared.unknown()
                     }
                     _ => self.shared.again(slot, node),
                 };
-                connection.is_asking &= !under_way.matter.holds();
-                connection.watched.is_lost |= matches!(under_way.matter, Matter::Watch(_));
+                connection.is_asking &= !under_way.kind.holds();
+                connection.watched.is_lost |= matches!(under_way.kind, ForwardKind::Watch(_));
                 connection.slots.set(under_way.place, State::PeerFrame(reply));
                 self.answered(&mut connection);
             }

@@ -13,7 +13,7 @@ use crate::codec::all_members;
 use crate::config::host_of;
 use crate::node::Role;
 use crate::store::{self, ErrorKind};
-use crate::wire::{Broken, PeerMessage};
+use crate::wire::{FrameError, PeerMessage};
 
 /// Reads of a connection before others have their turn.
 const READS_MAX: usize = 64;
@@ -88,8 +88,8 @@ impl Server {
                 Ok(Some(PeerFrame::Hello(hello))) => self.greet(key, &hello, false),
                 Ok(Some(PeerFrame::Forwards(hello))) => self.greet(key, &hello, true),
                 Ok(Some(PeerFrame::AdminRequest(question))) => self.ask(key, &question)?,
-                Err(Broken::Version(version)) => {
-                    let what = Broken::Version(version);
+                Err(FrameError::Version(version)) => {
+                    let what = FrameError::Version(version);
                     self.refuse(key, format!("{what}: run the same version of perdura-kv on all replicas"));
                 }
                 Err(what) => self.refuse(key, what.to_string()),

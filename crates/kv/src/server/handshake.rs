@@ -18,7 +18,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 use crate::config::ADDRESS_BYTES_MAX;
 use crate::wire::put_frame;
 
@@ -61,7 +61,7 @@ impl Addresses {
             Ok(text) if text.len() <= ADDRESS_BYTES_MAX && text.chars().all(|c| c.is_ascii_graphic()) => {
                 Ok(text.to_owned())
             }
-            _ => Err(Torn { field: "an address" }),
+            _ => Err(Malformed { field: "an address" }),
         };
         Ok(Self { peer: text(peer)?, client: text(client)? })
     }
@@ -146,7 +146,7 @@ pub fn get_handshake(kind: u8, bytes: Bytes) -> Read<Handshake> {
         HELLO | HELLO_OF_FORWARDS => {
             let magic = reader.u64("the magic")?.to_le_bytes();
             if magic != MAGIC {
-                return Err(Torn { field: "the magic" });
+                return Err(Malformed { field: "the magic" });
             }
             let cluster = reader.u128("the cluster")?;
             let (replica, meant) = (reader.u64("the replica")?, reader.u64("the replica that is meant")?);
@@ -159,7 +159,7 @@ pub fn get_handshake(kind: u8, bytes: Bytes) -> Read<Handshake> {
         REFUSAL => return Ok(Handshake::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
         QUESTION => return Ok(Handshake::AdminRequest(reader.rest())),
         ANSWER => return Ok(Handshake::AdminResponse(reader.rest())),
-        _ => return Err(Torn { field: "the kind of a frame before messages" }),
+        _ => return Err(Malformed { field: "the kind of a frame before messages" }),
     };
     reader.end()?;
     Ok(word)

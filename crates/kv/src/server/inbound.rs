@@ -11,7 +11,7 @@ use super::channel::Channel;
 use super::handshake::{Handshake, Hello, REQUEST_BYTES_MAX, UNAUTHENTICATED_BYTES_MAX, get_handshake, put_handshake};
 use crate::store::Outgoing;
 use crate::wire::{
-    Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forward, get_peer_message, put_forwarded,
+    FRAME_BYTES_MAX, Forward, Forwarded, FrameError, Frames, PeerMessage, get_forward, get_peer_message, put_forwarded,
 };
 
 /// Most inbound that have not said who they are, or were refused.
@@ -103,7 +103,7 @@ impl Inbound {
     }
 
     /// The next that it has said, once it is whole.
-    pub fn next(&mut self) -> Result<Option<PeerFrame>, Broken> {
+    pub fn next(&mut self) -> Result<Option<PeerFrame>, FrameError> {
         self.is_held = matches!(&self.kind, Kind::Operator(backup) if backup.is_some() || !self.output.is_empty());
         if self.is_held {
             return Ok(None);
@@ -123,7 +123,7 @@ impl Inbound {
             Kind::Forwarder(_) => return Ok(Some(PeerFrame::Forward(get_forward(kind, bytes)?))),
             _ => {}
         }
-        let misplaced = Broken::Message(crate::codec::Torn { field: "the order of words" });
+        let misplaced = FrameError::Message(crate::codec::Malformed { field: "the order of words" });
         match (get_handshake(kind, bytes)?, &self.kind) {
             (Handshake::Hello(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Hello(hello))),
             (Handshake::Forwards(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Forwards(hello))),

@@ -282,7 +282,7 @@ impl Link {
                 return Err("the other side has closed the connection".into());
             }
             self.frames.input().extend_from_slice(&scratch[..count]);
-            let wrong = |what: crate::wire::Broken| format!("the other side sends {what}");
+            let wrong = |what: crate::wire::FrameError| format!("the other side sends {what}");
             let bytes_max = if greets || self.forwards.is_none() { UNAUTHENTICATED_BYTES_MAX } else { FRAME_BYTES_MAX };
             while let Some((kind, bytes)) = self.frames.next(bytes_max).map_err(wrong)? {
                 if let (Some(queue), false) = (&mut self.forwards, greets)
@@ -291,7 +291,7 @@ impl Link {
                     queue.answers.push(answer);
                     continue;
                 }
-                match get_handshake(kind, bytes).map_err(|torn| wrong(torn.into()))? {
+                match get_handshake(kind, bytes).map_err(|malformed| wrong(malformed.into()))? {
                     Handshake::Welcome { cluster, replica } if greets => {
                         if (cluster, replica) != (plan.hello.cluster, self.replica) {
                             return Err(format!("it is replica {replica} of cluster {cluster:032x}"));

@@ -1,6 +1,6 @@
 //! Errors of stores, grouped by what the caller must do.
 
-use crate::codec::Torn;
+use crate::codec::Malformed;
 
 /// Result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -92,11 +92,11 @@ impl Error {
     /// Bytes of a file that cannot be read, though they are as they were written: they are damaged,
     /// or of another version of the program.
     #[cold]
-    pub(super) fn unreadable(file: &str, offset: u64, torn: Torn) -> Error {
-        if torn.is_of_other_version() {
+    pub(super) fn unreadable(file: &str, offset: u64, malformed: Malformed) -> Error {
+        if malformed.is_of_other_version() {
             return Error::of_other_version(format!("{file} at offset {offset}")).in_file(file).at(offset);
         }
-        Error::damaged(file, offset, torn)
+        Error::damaged(file, offset, malformed)
     }
 
     #[cold]

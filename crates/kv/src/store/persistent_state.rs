@@ -15,7 +15,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{ConfState, SnapshotMetadata};
 
 use super::error::{Error, ErrorKind, Result};
-use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
+use crate::codec::{MEMBERS_MAX, Malformed, Read, Reader, get_members, put_members};
 
 /// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets
 /// a snapshot, which also says who the members are.
@@ -114,7 +114,7 @@ impl PersistentState {
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the version")? != VERSION {
-            return Err(Torn::of_other_version());
+            return Err(Malformed::of_other_version());
         }
         let cluster = reader.u128("the cluster")?;
         let mut word = |field| reader.u64(field);
@@ -124,7 +124,7 @@ impl PersistentState {
         reader.end()?;
         let persistent_state = Self { cluster, replica, term, vote, members_at, members };
         if replica == 0 || !persistent_state.fits() {
-            return Err(Torn { field: "the replica" });
+            return Err(Malformed { field: "the replica" });
         }
         Ok(persistent_state)
     }

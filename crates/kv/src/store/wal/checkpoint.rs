@@ -93,8 +93,8 @@ impl Checkpoint {
         disk.sync().map_err(failed)?;
         disk.rename(UNFINISHED, &state_name(self.seal.of)).map_err(failed)?;
         // It cannot be taken back any more.
-        let torn = |error| Error::new(ErrorKind::Medium, format!("{UNFINISHED}: finishing it: {error}"));
-        disk.sync().map_err(torn)?;
+        let unsynced = |error| Error::new(ErrorKind::Medium, format!("{UNFINISHED}: finishing it: {error}"));
+        disk.sync().map_err(unsynced)?;
         match remove_before(disk, self.seal.of) {
             // They go with the next state.
             Err(error) if error.kind() == ErrorKind::Full => Ok(()),

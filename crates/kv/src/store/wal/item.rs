@@ -5,7 +5,7 @@ use raft::eraftpb::Entry;
 
 use super::super::PersistentState;
 use super::super::ring::Base;
-use crate::codec::{Read, Reader, Torn, get_entry, put_bytes, put_entry};
+use crate::codec::{Malformed, Read, Reader, get_entry, put_bytes, put_entry};
 
 const STANDING: u8 = 1;
 const ENTRY: u8 = 2;
@@ -78,7 +78,7 @@ impl Item {
             RESET => Item::Reset,
             PAIR => Item::Pair(reader.bytes("a key")?, reader.bytes("a value")?),
             END => Item::End(reader.u64("the end")?),
-            _ => return Err(Torn { field: "the kind of an item" }),
+            _ => return Err(Malformed { field: "the kind of an item" }),
         })
     }
 

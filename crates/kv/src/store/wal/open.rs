@@ -100,7 +100,7 @@ fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
         let at = frames.at;
         let Some(body) = frames.next()? else { break };
         for item in Item::all(body) {
-            match item.map_err(|torn| Error::unreadable(&name, at, torn))? {
+            match item.map_err(|malformed| Error::unreadable(&name, at, malformed))? {
                 Item::Base(found) => base = Some(found),
                 Item::Pair(key, value) => _ = pairs.insert(key, value),
                 Item::End(index) => end = Some(index),
@@ -141,7 +141,7 @@ impl Replay {
             let at = frames.at;
             let Some(body) = frames.next()? else { break };
             for item in Item::all(body) {
-                let item = item.map_err(|torn| Error::unreadable(&name, at, torn))?;
+                let item = item.map_err(|malformed| Error::unreadable(&name, at, malformed))?;
                 self.item(item).map_err(|error| match error.kind() {
                     ErrorKind::Version => error,
                     _ => Error::damaged(&name, at, error),

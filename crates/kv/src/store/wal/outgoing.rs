@@ -161,7 +161,7 @@ impl Parser {
                     self.rest.extend_from_slice(&whole[whole.len() - left..]);
                     return Ok(());
                 }
-                (_, Err(torn)) => return Err(torn.to_string()),
+                (_, Err(malformed)) => return Err(malformed.to_string()),
             }
         }
     }
