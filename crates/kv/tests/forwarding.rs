@@ -156,7 +156,7 @@ fn a_client_that_does_not_read_is_held_up_at_the_follower() {
     cluster.put(2, token, "GETEX k PERSIST\r\n".repeat(100).as_bytes());
     cluster.put(2, token, "APPEND k y\r\n".repeat(50).as_bytes());
     assert!(!cluster.at(2).clients.wants_input(token));
-    // What was taken out is lost with the connection that it was for.
+    // Requests that were taken out are lost with the connection that they were for.
     let replica = cluster.at(2);
     assert_eq!(replica.clients.take_forwards().len(), 10, "no more is under way than may be");
     replica.clients.forwards_lost(u64::MAX, &replica.node);
@@ -315,7 +315,7 @@ fn no_client_of_the_leader_is_closed_for_those_of_others() {
     are(&mut cluster, 1, own, &[("MULTI / SET foo 1", "+OK +QUEUED")]);
     are(&mut cluster, 2, mine, &[(&format!("SET big {}", "x".repeat(60_000)), "+OK")]);
     let reads = "GETEX big / ".repeat(30);
-    // Who has asked for it has too much itself, where it is connected.
+    // The connection that has asked for it has too much itself, where it is.
     assert_eq!(says(&mut cluster, 2, mine, &format!("MULTI / {reads}EXEC")), "");
     assert_eq!([1, 2].map(|id| cluster.at(id).clients.statistics().evicted), [0, 1]);
     are(&mut cluster, 1, own, &[("EXEC", "*1 +OK")]);

@@ -79,7 +79,8 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, new) = (arguments.take()?, arguments.take()?);
     let (mut condition, mut returns, mut deadline) = (None, false, None);
     while let Some(option) = arguments.option() {
-        // What is said twice counts once, or the last time; what excludes each other is refused.
+        // An option that is given twice counts once, or the last time; options that exclude each
+        // other are refused.
         match &option[..] {
             b"NX" if matches!(condition, None | Some(If::Absent)) => condition = Some(If::Absent),
             b"XX" if matches!(condition, None | Some(If::Present)) => condition = Some(If::Present),
@@ -384,7 +385,7 @@ mod tests {
         const VALUE_BYTES: usize = 60_000;
         let mut table = Table::default();
         table.does(&format!("SET k {}", "v".repeat(VALUE_BYTES)));
-        // What is stored of a value beside it: type, flags and version.
+        // Stored beside a value: type, flags and version.
         let most = WORK_BYTES_MAX / (VALUE_BYTES + 10);
         let Reply::Array(values) = table.does(&format!("MGET{}", " k".repeat(most))) else { panic!("no array") };
         assert_eq!(values.len(), most);

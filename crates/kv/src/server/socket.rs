@@ -172,7 +172,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // Who cannot remove it leaves it to the next start.
+            // If it cannot be removed, the next start does.
             let _ = std::fs::remove_file(path);
         }
     }

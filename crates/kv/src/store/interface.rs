@@ -177,7 +177,7 @@ pub trait Store: Send {
     /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of
     /// this store may be held. Log and state stay until [`Store::finish`], and an append or a
     /// commit ends the wait; that needs room for both. With `empties` both are given up now,
-    /// durably; the persistent_state stays. Until [`Store::finish`] returns, also after a failure,
+    /// durably; the persistent state stays. Until [`Store::finish`] returns, also after a failure,
     /// [`Store::is_partial`] then, and nothing can be read or appended. Waits for garbage that is
     /// being cleared away. Errors: `Full` and `Unready`, after which nothing has changed.
     fn receive(&mut self, empties: bool) -> Result<()>;

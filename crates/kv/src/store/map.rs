@@ -1,10 +1,10 @@
 //! The store over an ordered map in persistent memory: the log and the state are one.
 //!
 //! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes
-//! conflicting entries back, `apply` commits, `forget` compacts, and the persistent_state is the
+//! conflicting entries back, `apply` commits, `forget` compacts, and the persistent state is the
 //! map's `meta`. So a confirmation covers all of them, or none:
 //!
-//! - it comes between calls, so the persistent_state that was set before an entry is durable with
+//! - it comes between calls, so the persistent state that was set before an entry is durable with
 //!   it or before;
 //! - members are noted before the entry that made them is applied, so what is applied has its
 //!   members noted.

@@ -100,7 +100,7 @@ impl PersistentState {
         Ok(SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() })
     }
 
-    /// The persistent_state as it is kept.
+    /// The persistent state as it is kept.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         out.put_u8(VERSION);
@@ -110,7 +110,7 @@ impl PersistentState {
         out.freeze()
     }
 
-    /// The persistent_state that was kept.
+    /// The persistent state that was kept.
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the version")? != VERSION {

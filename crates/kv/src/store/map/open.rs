@@ -41,7 +41,7 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
         return Err(Error::new(ErrorKind::NotFound, what).in_file(name));
     }
     let persistent_state = PersistentState::from_bytes(meta.into())
-        .map_err(|malformed| unreadable("the persistent_state".into(), malformed))?;
+        .map_err(|malformed| unreadable("the persistent state".into(), malformed))?;
     let is_partial = match map.get(&[], Ts::MAX) {
         Ok(_) => false,
         Err(error) if error.kind() == perdura_map::ErrorKind::Partial => true,

@@ -10,8 +10,8 @@ use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
 use super::PersistentState;
-use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
 use super::config::WalConfig;
+use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
 use super::disk::Disk;
 use super::frame::Frames;
 use super::item::Item;
@@ -65,7 +65,7 @@ pub(super) fn open(disk: &dyn Disk, ring_bytes: u64) -> Result<Found> {
     let Some(&newest) = states.last() else {
         return Err(Error::new(ErrorKind::NotFound, "there is no replica in this directory; make one first"));
     };
-    // What a failure has left of older files, and of a state that was not finished.
+    // Remains of older files, and of a state that was not finished, after a failure.
     remove_before(disk, newest)?;
     match disk.remove(UNFINISHED) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -202,7 +202,7 @@ mod tests {
     /// the replica.
     #[test]
     fn a_log_of_a_newer_program_is_not_called_damaged() {
-        // Behind kind and length is the version of a persistent_state. The kind itself has none.
+        // Behind kind and length is the version of a persistent state. The kind itself has none.
         for (at, wanted) in [(5, ErrorKind::Version), (0, ErrorKind::Damaged)] {
             let disk = SimDisk::default();
             let (persistent_state, config) = (PersistentState::founder(7, 1, vec![1]), WalConfig::default());
