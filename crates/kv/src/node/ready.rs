@@ -25,9 +25,9 @@ impl Node {
     }
 
     /// Whether so many entries are not durable that it is better to wait for no more
-    /// (`Settings::confirm_entries`).
+    /// (`Settings::persist_entries`).
     pub fn must_persist(&self) -> bool {
-        self.wants_persist() && self.unpersisted.entries >= self.settings.confirm_entries
+        self.wants_persist() && self.unpersisted.entries >= self.settings.persist_entries
     }
 
     /// Makes durable what has come so far. What waited for it can then be taken out.

@@ -148,7 +148,7 @@ impl Server {
         }
         let (now_us, raft) = (self.clock.now_us(), &self.config.raft);
         let since_us = *self.unpersisted_since_us.get_or_insert(now_us);
-        if self.node.must_persist() || now_us - since_us >= raft.confirm_us {
+        if self.node.must_persist() || now_us - since_us >= raft.persist_us {
             return self.turn();
         }
         Ok(())

@@ -202,7 +202,7 @@ fn node_settings(config: &Config, start: u64) -> node::Settings {
     node::Settings {
         election_ticks: ticks(raft.election_ms),
         heartbeat_ticks: ticks(raft.heartbeat_ms),
-        confirm_entries: raft.confirm_entries as usize,
+        persist_entries: raft.persist_entries as usize,
         commits_quietly: !raft.announces_commits,
         promotes_learners: raft.promotes,
         uncommitted_bytes_max: raft.pending_size_max.0,
