@@ -13,16 +13,39 @@
 //! as their SHA-256, as Redis does. Not here, though Redis has them: selectors. Channels are kept,
 //! but there are no commands on them.
 
-mod categories;
 mod patterns;
 mod record;
 mod rights;
 mod stored;
 mod user;
 
-pub use categories::CATEGORIES;
 pub use patterns::has_spaces;
 pub use record::{from_bytes as user_from_bytes, to_bytes as user_to_bytes};
 pub use rights::{Denied, may};
 pub use stored::{Acl, Found, RULES_BYTES_MAX, USERS_MAX, count_in, delete_user, put_user, user_in};
-pub use user::{User, hash};
+pub use user::User;
+
+/// All categories of commands, in the order of Redis.
+pub const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];

@@ -5,10 +5,9 @@ use std::ops::{Bound, Range};
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
-use super::error::Result;
+use super::error::{Result, Shortages};
 use super::format::SnapshotFormat;
 use super::persistent_state::PersistentState;
-use super::shortages::Shortages;
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part};
 

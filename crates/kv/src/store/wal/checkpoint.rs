@@ -33,6 +33,16 @@ pub(super) struct Checkpoint {
     key: Option<Bytes>,
 }
 
+/// A state that was received whole, and is being put in force. It is written out a part at a time,
+/// while log and state go on as they are. Then one new log and one new name put it in force.
+pub(super) struct Taking {
+    pub(super) checkpoint: Checkpoint,
+    pub(super) base: Base,
+    pub(super) pairs: BTreeMap<Bytes, Bytes>,
+    /// Bytes of DRAM that the pairs take.
+    pub(super) bytes: u64,
+}
+
 impl Checkpoint {
     /// Begins to write the state that the log of the same number follows.
     pub(super) fn begin(disk: &dyn Disk, of: u64, base: Base) -> Result<Self> {

@@ -14,8 +14,8 @@ use super::super::Outgoing;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::Base;
 use super::item::{Item, put_pair};
+use super::pairs::weight;
 use super::pairs::{Frozen, Walked};
-use super::weight::weight;
 use crate::codec::Reader;
 
 /// Chunks that can be asked for again, besides the first.

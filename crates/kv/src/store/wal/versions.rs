@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::super::ReadLevel;
 use super::pairs::Pairs;
-use super::weight::weight;
+use super::pairs::weight;
 use crate::entry::Change;
 use crate::machine::draft::{Each, begin};
 
