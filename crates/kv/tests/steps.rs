@@ -183,7 +183,7 @@ fn others_are_served_while_keys_are_listed() {
         let now_us = cluster.now_us;
         let replica = cluster.at(1);
         replica.clients.begin_step();
-        replica.clients.turn(&mut replica.node, now_us).expect("a store");
+        replica.clients.step(&mut replica.node, now_us).expect("a store");
         for done in replica.node.take_output().done {
             replica.clients.done(done, &mut replica.node).expect("a store");
         }

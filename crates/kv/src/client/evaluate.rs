@@ -27,7 +27,7 @@ pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
 }
 
 /// Evaluates something on the newest versions. It is answered when what it rests on is applied.
-/// What `run` says with `Err` changes nothing.
+/// A reply that `run` gives with `Err` changes nothing.
 pub fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -132,9 +132,9 @@ pub fn read(
     if is_behind_write || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
-    // It goes over several turns: those before it are answered by now, and those behind it wait.
+    // It goes over several steps: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
-    // What the connection itself has had done by the leader is not too new for it.
+    // Changes of the connection itself, done by the leader, are not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {

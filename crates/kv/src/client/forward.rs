@@ -32,9 +32,9 @@ pub fn is_taken(command: &Command) -> bool {
 
 /// Whether requests of a connection are passed on now.
 pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
-    let Some(to) = context.shared.forwards.to else { return false };
+    let Some(to) = context.shared.forwards.to() else { return false };
     let status = context.node.status();
-    // What was passed on once stays where it is, whoever leads.
+    // A request that was passed on once stays where it is, whoever leads.
     connection.proxied.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
 }
 
@@ -54,7 +54,7 @@ pub fn one(
     command: &Command,
     request: Vec<Bytes>,
 ) -> Option<Vec<Bytes>> {
-    if context.shared.forwards.to.is_none() || !is_for_leader(command) || !is_open(context, connection) {
+    if context.shared.forwards.to().is_none() || !is_for_leader(command) || !is_open(context, connection) {
         return Some(request);
     }
     let (command, kind) = match (command.name, once::inner(command, &request)) {

@@ -1,7 +1,8 @@
 //! Where requests go on to the leader and its answers come back: what the server does with them at
 //! the replica that asks.
 
-use super::clients::Clients;
+use super::Clients;
+use super::authentication::look_at_users;
 use super::forwards::{ForwardKind, UnderWay};
 use super::slots::State;
 use super::tickets::Stub;
@@ -13,7 +14,7 @@ use crate::wire::{Forward, Forwarded};
 impl Clients {
     /// Says to which leader, of which term, requests can be passed on now.
     pub fn open_forwards(&mut self, to: Option<(u64, u64)>) {
-        self.shared.forwards.to = to;
+        self.shared.forwards.open(to);
     }
 
     /// Whether there is something to be sent to the leader.
@@ -28,7 +29,7 @@ impl Clients {
 
     /// The leader has answered. Returns whether it was asked. Error: that of the store.
     pub fn forwarded(&mut self, answer: Forwarded, node: &mut Node) -> store::Result<bool> {
-        self.look_at_users(node);
+        look_at_users(&mut self.shared, &mut self.table, node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
         let UnderWay { token, place, term, kind, .. } = under_way;
         let Some(mut connection) = self.table.take(token) else { return Ok(true) };
@@ -49,11 +50,11 @@ impl Clients {
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
                     watched.enter(term);
                     keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
-                    connection.slots.set(place, State::PeerFrame(reply));
+                    connection.slots.set(place, State::Answered(reply));
                 }
-                _ => connection.slots.set(place, State::PeerFrame(reply)),
+                _ => connection.slots.set(place, State::Answered(reply)),
             }
-            self.answered(&mut connection);
+            self.shared.answered(&mut connection);
         }
         self.table.put(connection);
         self.count(token);
@@ -62,9 +63,8 @@ impl Clients {
 
     /// The connection to the leader has ended, or another leads. `unsent` is the number of the
     /// first request that was not sent whole: it and those behind it were not done, and will not
-    /// be. Of the others nobody knows.
+    /// be. The outcome of the others is unknown.
     pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
-        self.shared.forwards.to = None;
         for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {
             let Some(mut connection) = self.table.take(under_way.token) else { continue };
             if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
@@ -78,8 +78,8 @@ impl Clients {
                 };
                 connection.is_asking &= !under_way.kind.holds();
                 connection.watched.is_lost |= matches!(under_way.kind, ForwardKind::Watch(_));
-                connection.slots.set(under_way.place, State::PeerFrame(reply));
-                self.answered(&mut connection);
+                connection.slots.set(under_way.place, State::Answered(reply));
+                self.shared.answered(&mut connection);
             }
             self.table.put(connection);
             self.count(under_way.token);

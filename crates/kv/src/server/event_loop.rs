@@ -159,7 +159,7 @@ impl Server {
         self.traffic.turns += 1;
         loop {
             let wall_us = self.wall_us();
-            self.clients.turn(&mut self.node, wall_us)?;
+            self.clients.step(&mut self.node, wall_us)?;
             self.pass_on();
             let output = self.node.take_output();
             let is_quiet = output.messages.is_empty() && output.done.is_empty();
