@@ -8,5 +8,5 @@ mod line;
 mod reply;
 mod request;
 
-pub use reply::{Protocol, Reply};
+pub(crate) use reply::{Protocol, Reply};
 pub use request::{Limits, Malformed, Requests};

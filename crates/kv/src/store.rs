@@ -34,18 +34,18 @@ use bytes::Bytes;
 use crate::machine::draft::{Each, Part, Source, Unreadable};
 
 pub use entries::{change_of_members, changes_of, members_entry_context};
-pub use entries::{is_change_of_members, is_of_other_version, is_sound};
+pub(crate) use entries::{is_change_of_members, is_of_other_version, is_sound};
 pub use error::{Error, ErrorKind, Result, Shortages};
 pub use format::SnapshotFormat;
 pub use interface::{Footprint, Outgoing, ReadLevel, Room, Share, Store};
-pub use log::Log;
+pub(crate) use log::Log;
 pub use map::{MapConfig, MapStore};
 pub use persistent_state::{FOUNDING, PersistentState};
-pub use wal::Files;
+pub(crate) use wal::Files;
 pub use wal::{Disk, DiskFile, SimDisk, WalConfig, WalStore};
 
 /// A store at a read level, as drafts read it.
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     store: &'a dyn Store,
     level: ReadLevel,
 }
