@@ -211,8 +211,8 @@ impl MapStore {
         Ok(())
     }
 
-    fn timestamp(&self, moment: ReadLevel) -> u64 {
-        match moment {
+    fn timestamp(&self, level: ReadLevel) -> u64 {
+        match level {
             ReadLevel::Newest => self.ring.last(),
             ReadLevel::Applied => self.applied,
         }
@@ -319,26 +319,26 @@ impl Store for MapStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: ReadLevel) -> u64 {
-        self.ring.clock_ms(self.timestamp(moment))
+    fn clock_ms(&self, level: ReadLevel) -> u64 {
+        self.ring.clock_ms(self.timestamp(level))
     }
 
     fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>> {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
-        let found = self.map.get(place, self.timestamp(moment))?;
+    fn get(&self, level: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
+        let found = self.map.get(place, self.timestamp(level))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
-        let found = self.map.get(place, self.timestamp(moment))?;
+    fn part(&self, level: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.map.get(place, self.timestamp(level))?;
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
-        let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(moment))?;
+    fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+        let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(level))?;
         while let Some(entry) = scan.advance()? {
             if !entry.key.starts_with(prefix) || !each(entry.key, entry.value) {
                 break;

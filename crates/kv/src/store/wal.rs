@@ -286,8 +286,8 @@ impl Store for WalStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: ReadLevel) -> u64 {
-        self.ring.clock_ms(match moment {
+    fn clock_ms(&self, level: ReadLevel) -> u64 {
+        self.ring.clock_ms(match level {
             ReadLevel::Newest => self.ring.last(),
             ReadLevel::Applied => self.applied,
         })
@@ -297,20 +297,20 @@ impl Store for WalStore {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, level: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
         self.check_whole()?;
-        Ok(self.versions.get(moment, place))
+        Ok(self.versions.get(level, place))
     }
 
-    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
-        let found = self.get(moment, place)?;
+    fn part(&self, level: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.get(level, place)?;
         // A shared part would keep the whole value.
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+    fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
         self.check_whole()?;
-        self.versions.scan(moment, prefix, from, each);
+        self.versions.scan(level, prefix, from, each);
         Ok(())
     }
 
