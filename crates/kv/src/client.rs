@@ -1,29 +1,29 @@
 //! The clients of a replica, without input or output: bytes come in, commands go to the node with
 //! tickets, and replies go out in the order of the requests, in whatever order the node answers.
 //!
-//! A turn of the reactor, as the clients see it, which begins with [`Clients::begin_step`]:
+//! A step of the event loop, as the clients see it, which begins with [`Clients::begin_step`]:
 //!
-//! 1. [`Clients::open`] for who has connected. `None`: tell it [`TOO_MANY`] and close.
+//! 1. [`Clients::open`] for a new connection. `None`: tell it [`TOO_MANY`] and close.
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No
 //!    more is read while [`Clients::wants_input`] is false.
 //! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out,
 //!    whether users are known; then [`Clients::take_notices`] for the log.
-//! 4. [`Clients::turn`] when all input is in: it goes on where a connection was held up, does reads
+//! 4. [`Clients::step`] when all input is in: it goes on where a connection was held up, does reads
 //!    that may be done, as far as a step goes, and asks the node for the reads of all at once.
-//!    While [`Clients::has_work`], the next turn comes without waiting for anything.
-//! 5. The node's turn; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then
+//!    While [`Clients::has_work`], the next step comes without waiting for anything.
+//! 5. The node's output; each of its [`Done`](crate::node::Done)s goes into [`Clients::done`], then
 //!    again 4, until the node has nothing to give out.
 //! 6. For each of [`Clients::take_woken`]: write [`Clients::output`] and advance the buffer by what
 //!    was written. When it is empty: close if [`Clients::is_over`], else [`Clients::advance`], for
 //!    what was held up by a full output.
-//! 7. [`Clients::close`] for who is gone. Its tokens and tickets are not mistaken for the next
-//!    one's.
+//! 7. [`Clients::close`] for a connection that is gone. Its tokens and tickets are not mistaken for
+//!    the next one's.
 //!
 //! Tickets have the top bit clear; the server may use those with it set for its own.
 //!
 //! # Order
 //! Commands of one connection take effect in their order. Writes are evaluated when they come, on
-//! the newest versions. Reads wait for ReadIndex, all of a turn under one ticket, and are done on
+//! the newest versions. Reads wait for ReadIndex, all of a step under one ticket, and are done on
 //! what is applied. A read behind a write of the same connection is evaluated with it, and a write
 //! behind reads that wait evaluates these first.
 //!
@@ -34,8 +34,8 @@
 //! # Bounds
 //! Of a connection: requests in flight, bytes of replies that are held or not written, bytes of a
 //! transaction, bytes of a request ([`Limits`](crate::resp::Limits)). Beyond them it is not read
-//! from. One command reads and writes at most [`WORK_BYTES_MAX`](crate::command::WORK_BYTES_MAX) of
-//! values, and so does a transaction, beyond its last command.
+//! from. One command reads and writes at most `command::WORK_BYTES_MAX` of values, and so does a
+//! transaction, beyond its last command.
 
 mod administration;
 mod admission;
@@ -60,15 +60,17 @@ mod info;
 mod lookup;
 mod notices;
 mod once;
+mod peer_sessions;
 mod performance;
 mod proxied;
+mod queues;
+mod reads;
 mod relay;
 mod settings;
 mod shared;
 mod slots;
 mod statistics;
 mod step;
-mod steps;
 mod table;
 mod tickets;
 mod transaction;
@@ -77,9 +79,25 @@ mod users;
 mod verdict;
 mod wait;
 
-pub use clients::{Clients, TOO_MANY};
+use batches::Batches;
+pub use clients::TOO_MANY;
 pub use connection::Peer;
 pub use notices::Notice;
+use peer_sessions::PeerSessions;
 pub use settings::{Name, Process, Settings};
+use shared::Shared;
 pub use statistics::Statistics;
 pub use step::STEP_PLACES;
+use table::Table;
+
+/// All clients of a replica.
+#[derive(Debug)]
+pub struct Clients {
+    shared: Shared,
+    table: Table,
+    batches: Batches,
+    /// Bytes of all connections, as they were counted last.
+    bytes: usize,
+    /// Requests that other replicas have passed on.
+    peer_sessions: PeerSessions,
+}

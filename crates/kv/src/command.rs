@@ -14,7 +14,7 @@ mod keys;
 mod listing;
 mod others;
 mod outcome;
-pub mod pattern;
+pub(crate) mod pattern;
 mod scan;
 mod strings;
 mod versions;
@@ -26,14 +26,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use crate::machine::draft::PLACES_MAX;
 use crate::resp::Reply;
 
-pub use arguments::integer;
+pub(crate) use arguments::integer;
+pub use definition::Command;
 use definition::{ALL_KEYS, KEYS_AND_VALUES, NO_KEY, ONE_KEY, TWO_KEYS};
-pub use definition::{Access, Command, Places, Run};
-pub use key_access::KeyAccess;
-pub use listing::Listing;
-pub use outcome::{Outcome, Refusal};
+pub(crate) use definition::{Access, Places, Run};
+pub(crate) use listing::Listing;
+pub(crate) use outcome::{Outcome, Refusal};
 use outcome::{bounded, wrong};
-pub use strings::WORK_BYTES_MAX;
+pub(crate) use strings::WORK_BYTES_MAX;
 
 /// All commands. Those within another are named `client|id`.
 pub fn all() -> impl Iterator<Item = &'static Command> {
@@ -53,7 +53,7 @@ static OUTER: LazyLock<FxHashSet<&'static str>> =
     LazyLock::new(|| all().filter_map(|command| Some(command.name.split_once('|')?.0)).collect());
 
 /// Whether a command has others within it.
-pub fn has_inner(outer: &Command) -> bool {
+pub(crate) fn has_inner(outer: &Command) -> bool {
     OUTER.contains(outer.name)
 }
 
@@ -63,7 +63,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// The command of a name within another, in any case.
-pub fn find_within(outer: &Command, name: &[u8]) -> Option<&'static Command> {
+pub(crate) fn find_within(outer: &Command, name: &[u8]) -> Option<&'static Command> {
     named(&[outer.name.as_bytes(), b"|", name].concat())
 }
 
@@ -76,12 +76,12 @@ fn named(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// The commands within another, by name: `client|id` and so on.
-pub fn within(name: &'static str) -> impl Iterator<Item = &'static Command> {
+pub(crate) fn within(name: &'static str) -> impl Iterator<Item = &'static Command> {
     all().filter(move |command| command.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('|')))
 }
 
 /// Reply of HELP about the commands within another.
-pub fn help(name: &'static str) -> Reply {
+pub(crate) fn help(name: &'static str) -> Reply {
     let lines = within(name).flat_map(|command| {
         let inner = command.name.split('|').next_back().unwrap_or_default().to_uppercase();
         [Reply::text(inner), Reply::text(format!("    {}", command.summary))]

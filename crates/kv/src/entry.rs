@@ -6,10 +6,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 
 /// Most bytes of an entry's data.
-pub const ENTRY_BYTES_MAX: usize = 96 << 20;
+pub(crate) const ENTRY_BYTES_MAX: usize = 96 << 20;
 /// Version of both layouts below.
 const VERSION: u8 = 1;
 /// Bytes of a change that has an empty key and no value.
@@ -132,7 +132,7 @@ impl Tag {
             0 => Kind::Usual,
             1 => Kind::Members,
             2 => Kind::Empty,
-            _ => return Err(Torn { field: "the kind" }),
+            _ => return Err(Malformed { field: "the kind" }),
         };
         let (term, clock_ms) = (reader.u64("the term")?, reader.u64("the clock")?);
         Ok(Self { kind, term, clock_ms, context: reader.rest() })
@@ -140,7 +140,7 @@ impl Tag {
 }
 
 fn is_known(reader: &mut Reader) -> Read<()> {
-    if reader.u8("the version")? == VERSION { Ok(()) } else { Err(Torn::of_other_version()) }
+    if reader.u8("the version")? == VERSION { Ok(()) } else { Err(Malformed::of_other_version()) }
 }
 
 #[cfg(test)]

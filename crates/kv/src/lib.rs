@@ -7,7 +7,7 @@ pub mod codec;
 pub mod command;
 pub mod config;
 pub mod entry;
-pub mod machine;
+pub(crate) mod machine;
 pub mod node;
 pub mod resp;
 pub mod server;

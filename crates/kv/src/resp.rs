@@ -4,11 +4,9 @@
 //! anything is kept of it, and its parser looks at no byte twice, however the bytes are cut into
 //! packets.
 
-mod limits;
 mod line;
 mod reply;
 mod request;
 
-pub use limits::Limits;
-pub use reply::{Protocol, Reply};
-pub use request::{Malformed, Requests};
+pub(crate) use reply::{Protocol, Reply};
+pub use request::{Limits, Malformed, Requests};

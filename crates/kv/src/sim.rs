@@ -17,7 +17,7 @@ mod clients;
 mod cluster;
 mod faults;
 mod front_end;
-pub mod history;
+mod history;
 mod links;
 mod machine;
 mod network;

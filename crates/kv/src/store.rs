@@ -9,8 +9,8 @@
 //!
 //! - what [`Store::persist`] has covered is there after a failure; what came after is there up to
 //!   some call, or not at all;
-//! - an entry is there wholly or not, and never without all before it, nor without the
-//!   persistent_state that was set before it;
+//! - an entry is there wholly or not, and never without all before it, nor without the vote and
+//!   members that were set before it;
 //! - what is committed is not taken back, and what is applied is what the committed entries make,
 //!   in their order.
 //!
@@ -25,7 +25,6 @@ mod log;
 mod map;
 mod persistent_state;
 mod ring;
-mod shortages;
 mod wal;
 
 use std::ops::{Bound, Range};
@@ -34,42 +33,41 @@ use bytes::Bytes;
 
 use crate::machine::draft::{Each, Part, Source, Unreadable};
 
-pub use entries::{
-    change_of_members, changes_of, is_change_of_members, is_of_other_version, is_sound, members_entry_context,
-};
-pub use error::{Error, ErrorKind, Result};
+pub use entries::{change_of_members, changes_of, members_entry_context};
+pub(crate) use entries::{is_change_of_members, is_of_other_version, is_sound};
+pub use error::{Error, ErrorKind, Result, Shortages};
 pub use format::SnapshotFormat;
 pub use interface::{Footprint, Outgoing, ReadLevel, Room, Share, Store};
-pub use log::{Log, Taken};
+pub(crate) use log::Log;
 pub use map::{MapConfig, MapStore};
 pub use persistent_state::{FOUNDING, PersistentState};
-pub use shortages::Shortages;
-pub use wal::{Disk, DiskFile, Files, SimDisk, WalConfig, WalStore};
+pub(crate) use wal::Files;
+pub use wal::{Disk, DiskFile, SimDisk, WalConfig, WalStore};
 
-/// A store at a moment, as drafts read it.
-pub struct View<'a> {
+/// A store at a read level, as drafts read it.
+pub(crate) struct View<'a> {
     store: &'a dyn Store,
-    moment: ReadLevel,
+    level: ReadLevel,
 }
 
 impl<'a> View<'a> {
-    /// The versions of a moment.
-    pub fn new(store: &'a dyn Store, moment: ReadLevel) -> Self {
-        Self { store, moment }
+    /// The versions at a read level.
+    pub fn new(store: &'a dyn Store, level: ReadLevel) -> Self {
+        Self { store, level }
     }
 }
 
 impl Source for View<'_> {
     fn get(&self, place: &[u8]) -> std::result::Result<Option<Bytes>, Unreadable> {
-        self.store.get(self.moment, place).map_err(unreadable)
+        self.store.get(self.level, place).map_err(unreadable)
     }
 
     fn part(&self, place: &[u8], range: Range<usize>) -> std::result::Result<Option<Part>, Unreadable> {
-        self.store.part(self.moment, place, range).map_err(unreadable)
+        self.store.part(self.level, place, range).map_err(unreadable)
     }
 
     fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> std::result::Result<(), Unreadable> {
-        self.store.scan(self.moment, prefix, from, each).map_err(unreadable)
+        self.store.scan(self.level, prefix, from, each).map_err(unreadable)
     }
 }
 

@@ -10,9 +10,9 @@ mod message;
 mod peer_message;
 
 pub use forward::{
-    Asked, FORWARD_BYTES_MAX, Forward, Forwarded, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
+    FORWARD_BYTES_MAX, Forward, Forwarded, ForwardedCommand, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
     put_forwarded,
 };
-pub use frame::{Broken, FRAME_BYTES_MAX, Frames, put_frame};
-pub use message::{get_message, put_message};
-pub use peer_message::{CHUNK_BYTES_MAX, Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};
+pub(crate) use frame::FRAME_BYTES_MAX;
+pub use frame::{FrameError, Frames, put_frame};
+pub use peer_message::{Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};

@@ -1,13 +1,10 @@
 //! Admission at whole replicas: nobody before it knows its users, and nobody whom they do not let
 //! in any more.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
+use crate::support::lines;
 
-use cluster::Cluster;
-use lines::{are, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, says};
 use perdura_kv::client::{Notice, Peer, Settings};
 use perdura_kv::node::Role;
 use perdura_kv::sim::{VARIANTS, Variant};

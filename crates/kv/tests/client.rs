@@ -1,13 +1,8 @@
 //! Replies to clients, on whole replicas: order, transactions, users, cluster mode, waits, and a
 //! leader that is lost.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-
-use cluster::Cluster;
-use lines::{are, leader, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, leader, says};
 use perdura_kv::client::Settings;
 
 /// Refusals are kept, the same ones counted; settings change while the server runs.
@@ -389,9 +384,9 @@ fn what_one_exec_reads_and_answers_is_bounded() {
         let said = says(&mut cluster, 1, token, "EXEC");
         (said.len(), if said.starts_with('-') { said } else { String::new() }, says(&mut cluster, 1, token, "GET n"))
     };
-    // Bytes that are read, though little of them is answered.
+    // Bytes that are read, though few are answered.
     assert_eq!(exec("EXPIRE k 1000", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
-    // Bytes that are answered, of keys and of what the server knows.
+    // Bytes of answers, of keys and of what the server knows.
     assert_eq!(exec("GET k", 140), (aborted.len(), aborted.to_owned(), "$-1".to_owned()));
     let aborted =
         "-EXECABORT Transaction discarded: it looks at more than 32768 keys, where one that it changes counts twice";
@@ -531,7 +526,7 @@ fn a_follower_sends_writes_to_the_leader_and_reads_what_is_newest() {
     let nodes = says(&mut cluster, 2, far, "CLUSTER NODES");
     assert_eq!(nodes.matches("myself,slave").count(), 1, "{nodes}");
     assert!(nodes.contains("7001@7001 master - 0 0") && nodes.contains("connected 0-16383"), "{nodes}");
-    // Applied content of a follower may be old, and is told at once to a client that wants that.
+    // The state that a follower has applied may be old; a client that wants it has it at once.
     are(&mut cluster, 2, far, &[("READONLY", "+OK")]);
     cluster.at(2).is_cut_off = true;
     are(&mut cluster, 1, mine, &[("SET foo 3", "+OK")]);

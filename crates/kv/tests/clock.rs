@@ -1,13 +1,8 @@
 //! Times of day that are wrong: deadlines of keys must not notice, through writes, elections,
 //! restarts and an operator's correction.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-
-use cluster::Cluster;
-use lines::{are, leader, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, leader, says};
 use perdura_kv::client::Settings;
 use perdura_kv::node::{JUMP_MS_MAX, SLEW_PARTS};
 

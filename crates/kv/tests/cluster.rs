@@ -3,8 +3,7 @@
 //!
 //! `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure prints its seed.
 
-#[path = "support/seeds.rs"]
-mod seeds;
+use crate::support::seeds;
 
 use perdura_kv::sim::{Plan, Report, Story, VARIANTS, Variant, run};
 

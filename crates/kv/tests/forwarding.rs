@@ -2,18 +2,13 @@
 //! whole replicas. What was said of the connection that carries them is in
 //! `processes/forwarding.rs`.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-#[path = "support/seeds.rs"]
-mod seeds;
+use crate::support::seeds;
 
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, leader, says};
 use bytes::Bytes;
-use cluster::Cluster;
-use lines::{are, leader, says};
 use perdura_kv::client::Settings;
-use perdura_kv::wire::{Asked, Forward};
+use perdura_kv::wire::{Forward, ForwardedCommand};
 use perdura_pmem::sim::Random;
 
 /// Three replicas, of which 1 leads and the others pass requests on, and a connection to 2 and to
@@ -156,7 +151,7 @@ fn a_client_that_does_not_read_is_held_up_at_the_follower() {
     cluster.put(2, token, "GETEX k PERSIST\r\n".repeat(100).as_bytes());
     cluster.put(2, token, "APPEND k y\r\n".repeat(50).as_bytes());
     assert!(!cluster.at(2).clients.wants_input(token));
-    // Requests taken out are lost with the connection that they were for.
+    // Requests that were taken out are lost with the connection that they were for.
     let replica = cluster.at(2);
     assert_eq!(replica.clients.take_forwards().len(), 10, "no more is under way than may be");
     replica.clients.forwards_lost(u64::MAX, &replica.node);
@@ -315,7 +310,7 @@ fn no_client_of_the_leader_is_closed_for_those_of_others() {
     are(&mut cluster, 1, own, &[("MULTI / SET foo 1", "+OK +QUEUED")]);
     are(&mut cluster, 2, mine, &[(&format!("SET big {}", "x".repeat(60_000)), "+OK")]);
     let reads = "GETEX big / ".repeat(30);
-    // The client that has asked for it has too much itself, where it is connected.
+    // The connection that has asked for it has too much itself, where it is.
     assert_eq!(says(&mut cluster, 2, mine, &format!("MULTI / {reads}EXEC")), "");
     assert_eq!([1, 2].map(|id| cluster.at(id).clients.statistics().evicted), [0, 1]);
     are(&mut cluster, 1, own, &[("EXEC", "*1 +OK")]);
@@ -355,7 +350,8 @@ fn what_is_not_to_be_passed_on_is_refused() {
     let token = cluster.open(1);
     let term = cluster.at(1).node.status().term;
     let words = |line: &str| line.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect::<Vec<_>>();
-    let asked = |line: &str, said: bool| Asked { request: words(line), said: said.then(|| Bytes::from("+x\r\n")) };
+    let asked =
+        |line: &str, said: bool| ForwardedCommand { request: words(line), said: said.then(|| Bytes::from("+x\r\n")) };
     let forward = Forward {
         number: 7,
         term,

@@ -1,12 +1,9 @@
 //! Maps that are full, and replicas without room.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
+use crate::support::cluster;
 
-use cluster::Cluster;
-use lines::{are, leader, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, leader, says};
 use perdura_kv::client::Settings;
 use perdura_kv::node::{self, Node, Outcome, Role};
 use perdura_kv::sim::Variant;

@@ -6,8 +6,7 @@
 
 #[path = "../../../fuzz/src/kv/mod.rs"]
 mod kv;
-#[path = "support/seeds.rs"]
-mod seeds;
+use crate::support::seeds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -15,7 +14,9 @@ use bytes::BytesMut;
 use perdura_kv::acl::{User, user_to_bytes};
 use perdura_kv::entry::{Change, Kind, Tag, WriteBatch};
 use perdura_kv::store::PersistentState;
-use perdura_kv::wire::{Asked, Fetch, Forward, Forwarded, PeerMessage, put_forward, put_forwarded, put_peer_message};
+use perdura_kv::wire::{
+    Fetch, Forward, Forwarded, ForwardedCommand, PeerMessage, put_forward, put_forwarded, put_peer_message,
+};
 use perdura_pmem::sim::Random;
 
 /// Runs `body` with an input for each seed, some of them samples with a few bytes changed.
@@ -61,8 +62,8 @@ fn frames_are_read_or_refused() {
         user: "default".into(),
         watched: vec![("k".into(), 4)],
         requests: vec![
-            Asked { request: request("SET k v"), said: None },
-            Asked { request: request("PING"), said: Some("+PONG\r\n".into()) },
+            ForwardedCommand { request: request("SET k v"), said: None },
+            ForwardedCommand { request: request("PING"), said: Some("+PONG\r\n".into()) },
         ],
     };
     let (mut passed, mut answered) = (BytesMut::new(), BytesMut::new());

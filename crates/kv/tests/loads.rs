@@ -4,12 +4,10 @@
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/stores.rs"]
-mod stores;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::stores::{push, snapshot};
 use bytes::Bytes;
 use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::store::{
@@ -18,7 +16,6 @@ use perdura_kv::store::{
 use perdura_map::{Kind, Layout};
 use perdura_pmem::{Medium, SimMedium};
 use raft::eraftpb::{Entry, SnapshotMetadata};
-use stores::{push, snapshot};
 
 const BYTES: u64 = 96 << 20;
 /// Entries, and keys of each.

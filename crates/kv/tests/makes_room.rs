@@ -3,13 +3,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
-#[path = "support/cluster.rs"]
-mod cluster;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::support::cluster::Cluster;
 use perdura_kv::client::Settings;
 use perdura_kv::entry::{Change, WriteBatch};
 use perdura_kv::sim::{Place, Variant};

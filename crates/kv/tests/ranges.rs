@@ -1,15 +1,8 @@
 //! PERDURA.RANGE and SCAN with all combinations of options against a list of keys that is filtered,
 //! in all stores.
 
-#[path = "support/cluster.rs"]
-#[allow(dead_code, reason = "one replica is enough here")]
-mod cluster;
-#[path = "support/lines.rs"]
-#[allow(dead_code, reason = "one replica is enough here")]
-mod lines;
-
-use cluster::Cluster;
-use lines::says;
+use crate::support::cluster::Cluster;
+use crate::support::lines::says;
 use perdura_kv::client::Settings;
 use perdura_kv::sim::Variant;
 

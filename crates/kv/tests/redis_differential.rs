@@ -5,19 +5,13 @@
 //! socket of its own. `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure
 //! prints its seed and the commands up to it.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/commands.rs"]
-mod commands;
-#[path = "support/redis.rs"]
-mod redis;
-#[path = "support/seeds.rs"]
-mod seeds;
+use crate::support::commands;
+use crate::support::seeds;
 
-use cluster::Cluster;
-use commands::Commands;
+use crate::support::cluster::Cluster;
+use crate::support::commands::Commands;
+use crate::support::redis::Redis;
 use perdura_kv::client::Settings;
-use redis::Redis;
 
 /// Commands of a seed.
 const COMMANDS: usize = 400;

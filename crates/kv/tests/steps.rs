@@ -1,17 +1,12 @@
 //! No client holds up others for long: work between two turns of the reactor is counted, over all
 //! commands at their limits.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/stores.rs"]
-mod stores;
-
-use cluster::Cluster;
+use crate::support::cluster::Cluster;
+use crate::support::stores::{filled as store, push, put, snapshot, value};
 use perdura_kv::client::{STEP_PLACES, Settings};
 use perdura_kv::command::PLACES_MAX;
 use perdura_kv::store::ErrorKind;
 use perdura_pmem::sim::Random;
-use stores::{filled as store, push, put, snapshot, value};
 
 /// Keys that there are.
 const KEYS: usize = 60_000;
@@ -183,7 +178,7 @@ fn others_are_served_while_keys_are_listed() {
         let now_us = cluster.now_us;
         let replica = cluster.at(1);
         replica.clients.begin_step();
-        replica.clients.turn(&mut replica.node, now_us).expect("a store");
+        replica.clients.step(&mut replica.node, now_us).expect("a store");
         for done in replica.node.take_output().done {
             replica.clients.done(done, &mut replica.node).expect("a store");
         }

@@ -10,11 +10,9 @@ mod model;
 
 #[path = "store_conformance/run.rs"]
 mod run;
-#[path = "support/seeds.rs"]
-mod seeds;
 
+use crate::support::seeds::seeds;
 use perdura_kv::sim::VARIANTS;
-use seeds::seeds;
 
 #[test]
 fn all_variants_pass_all_checks() {

@@ -1,12 +1,7 @@
 //! Transactions on whole replicas: MULTI, EXEC and WATCH, and refusals that rest on the moment.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-
-use cluster::Cluster;
-use lines::{are, leader, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, leader, says};
 use perdura_kv::client::Settings;
 
 #[test]

@@ -1,14 +1,9 @@
 //! Users come back as they were from every store, and what cannot be read gives nobody rights.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-#[path = "support/seeds.rs"]
-mod seeds;
+use crate::support::seeds;
 
-use cluster::Cluster;
-use lines::{are, says};
+use crate::support::cluster::Cluster;
+use crate::support::lines::{are, says};
 use perdura_kv::client::{Notice, Settings};
 use perdura_kv::sim::{VARIANTS, Variant};
 use perdura_pmem::sim::Random;

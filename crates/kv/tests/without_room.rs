@@ -1,23 +1,18 @@
 //! A disk that has no room in the midst of what is done: a snapshot takes the old state's place, or
 //! members change.
 
-#[path = "support/cluster.rs"]
-mod cluster;
-#[path = "support/lines.rs"]
-mod lines;
-#[path = "support/stores.rs"]
-mod stores;
+use crate::support::lines;
 
+use crate::support::cluster::Cluster;
+use crate::support::lines::are;
+use crate::support::stores::{filled, push, put, snapshot, value};
 use bytes::Bytes;
-use cluster::Cluster;
-use lines::are;
 use perdura_kv::client::Settings;
 use perdura_kv::node::Role;
 use perdura_kv::sim::Variant;
 use perdura_kv::store::{ErrorKind, PersistentState};
 use perdura_pmem::sim::Random;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
-use stores::{filled, push, put, snapshot, value};
 
 /// Hazard: the disk fills while a state that was received takes the old one's place. Wherever that
 /// is, the store is what it was, goes on, also after a power failure, and takes the snapshot once

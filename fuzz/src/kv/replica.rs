@@ -114,7 +114,7 @@ pub fn replica(data: &[u8]) {
             17 | 18 => node.persist(),
             19 => {
                 ticket += 1;
-                let put = |draft: &mut perdura_kv::machine::draft::Draft<'_>| {
+                let put = |draft: &mut perdura_kv::node::Draft<'_>| {
                     draft.put(b"key", Bytes::from_static(b"value"), None).map_err(drop)
                 };
                 node.evaluate(ticket, put).map(drop)

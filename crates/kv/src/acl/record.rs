@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::patterns::{KeyPattern, has_spaces};
 use super::user::{CommandRule, User, is_hash, known};
-use crate::codec::{Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Reader, put_bytes};
 
 /// Beginning of a record. No program has written rules that do.
 const MARK: &[u8] = b"off >";
@@ -73,11 +73,11 @@ pub fn from_bytes(record: &[u8]) -> Result<User, String> {
         return Err("its checksum fails".to_owned());
     }
     let mut reader = Reader::new(Bytes::copy_from_slice(body));
-    let version = reader.u8("the version").map_err(|torn| torn.to_string())?;
+    let version = reader.u8("the version").map_err(|malformed| malformed.to_string())?;
     if version != VERSION {
         return Err(format!("it has version {version}: another version of perdura-kv has written it"));
     }
-    user(reader).map_err(|torn| torn.to_string())
+    user(reader).map_err(|malformed| malformed.to_string())
 }
 
 /// The bytes that were escaped.
@@ -101,24 +101,24 @@ fn plain(escaped: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn user(mut reader: Reader) -> Result<User, Torn> {
-    let torn = |field| Err(Torn { field });
+fn user(mut reader: Reader) -> Result<User, Malformed> {
+    let malformed = |field| Err(Malformed { field });
     let flags = reader.u8("the flags")?;
     if flags & !(IS_ON | IS_OPEN | ALLOWS_ALL) != 0 {
-        return torn("the flags");
+        return malformed("the flags");
     }
     let is = |flag| flags & flag != 0;
     let mut user = User { is_on: is(IS_ON), is_open: is(IS_OPEN), allows_all: is(ALLOWS_ALL), ..User::default() };
     for _ in 0..reader.count("the number of passwords", 4)? {
         match str::from_utf8(&reader.bytes("a password")?) {
             Ok(hash) if is_hash(hash) => user.passwords.push(hash.to_owned()),
-            _ => return torn("a password"),
+            _ => return malformed("a password"),
         }
     }
     for _ in 0..reader.count("the number of patterns of keys", 5)? {
         let (flags, pattern) = (reader.u8("rights on keys")?, reader.bytes("a pattern of keys")?);
         if !(1..=READS | WRITES).contains(&flags) || has_spaces(&pattern) {
-            return torn("a pattern of keys");
+            return malformed("a pattern of keys");
         }
         let (reads, writes) = (flags & READS != 0, flags & WRITES != 0);
         user.keys.push(KeyPattern { pattern: pattern.to_vec(), reads, writes });
@@ -126,14 +126,14 @@ fn user(mut reader: Reader) -> Result<User, Torn> {
     for _ in 0..reader.count("the number of patterns of channels", 4)? {
         let channel = reader.bytes("a pattern of channels")?;
         if has_spaces(&channel) {
-            return torn("a pattern of channels");
+            return malformed("a pattern of channels");
         }
         user.channels.push(channel.to_vec());
     }
     for _ in 0..reader.count("the number of rules on commands", 5)? {
         let (allows, what) = (reader.flag("a rule on commands")?, reader.bytes("a rule on commands")?);
         // A rule that this program does not know may forbid something.
-        let Some(what) = known(&what) else { return torn("a command or a category that there is not") };
+        let Some(what) = known(&what) else { return malformed("a command or a category that there is not") };
         user.commands.push(CommandRule { allows, what });
     }
     reader.end()?;

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::categories::CATEGORIES;
+use super::CATEGORIES;
 use super::patterns::{KeyPattern, has_spaces};
 use crate::command::{self, Command};
 

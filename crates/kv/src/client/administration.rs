@@ -131,7 +131,7 @@ fn parse_filter<'a>(context: &Context<'_>, options: &'a [Bytes]) -> Result<Filte
             },
             b"ADDR" => filter.address = Some(value),
             b"LADDR" => filter.local = Some(value),
-            b"USER" if context.shared.acl.user(value).is_none() => {
+            b"USER" if context.shared.admission.acl().user(value).is_none() => {
                 return Err(Reply::error(format!("No such user '{}'", String::from_utf8_lossy(value))));
             }
             b"USER" => filter.user = Some(value),
@@ -164,7 +164,7 @@ fn kill(context: &mut Context<'_>, connection: &mut Connection, options: &[Bytes
     let mut count = 0;
     for other in context.table.iter_mut().filter(|other| filter.matches(other)) {
         other.kill();
-        context.shared.woken.push(other.token);
+        context.shared.queues.wake_killed(other.token);
         count += 1;
     }
     if !filter.skips_me && filter.matches(connection) {

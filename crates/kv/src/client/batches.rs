@@ -29,7 +29,7 @@ impl Batches {
         self.due.push_back(reader);
     }
 
-    /// The read whose turn it is.
+    /// The next read that may be done.
     pub fn next_due(&mut self) -> Option<Reader> {
         self.due.pop_front()
     }

@@ -1,28 +1,27 @@
-//! All clients of a replica.
+//! Connections of clients: opened, read, advanced, and closed.
 
 use perdura_pmem::Mutant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::BytesMut;
 
+use super::Clients;
 use super::admission::LOADING;
+use super::authentication::{caught_up, look_at_users};
 use super::batches::Batches;
 use super::connection::{Connection, Peer};
 use super::context::Context;
 use super::dispatch;
-use super::evaluate::{read_applied, slot_of};
-use super::lookup::lookup;
-use super::performance::front;
+use super::notices::Notice;
+use super::peer_sessions::PeerSessions;
 use super::settings::{Name, Settings};
 use super::shared::Shared;
 use super::slots::State;
 use super::statistics::Statistics;
-use super::step::Step;
 use super::table::Table;
 use super::tickets::Stub;
 use super::verdict::judge;
 use super::wait;
-use crate::command;
 use crate::machine::draft::Draft;
 use crate::machine::sweep;
 use crate::node::{Done, JUMP_MS_MAX, Node, Outcome, Role};
@@ -41,39 +40,32 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// elected, is not so far behind that it needs an operator.
 const CLOCK_NOTE_MS: u64 = JUMP_MS_MAX / 2;
 
-/// All clients of a replica.
-#[derive(Debug)]
-pub struct Clients {
-    pub(super) shared: Shared,
-    pub(super) table: Table,
-    pub(super) batches: Batches,
-    /// Bytes of all connections, as they were counted last.
-    bytes: usize,
-    /// Requests that other replicas have passed on, by the connection to each.
-    pub(super) peer_sessions: BTreeMap<u64, PeerSession>,
-}
-
-/// Requests of one replica that are under way here.
-#[derive(Debug, Default)]
-pub(super) struct PeerSession {
-    pub(super) tokens: BTreeSet<u32>,
-    /// Bytes of the replies.
-    pub(super) bytes: usize,
-    /// Those that wait until the store has made room, and have not been answered since.
-    pub(super) short: BTreeSet<u32>,
-}
-
 impl Clients {
     /// No clients.
     pub fn new(settings: Settings) -> Self {
         let (shared, table, batches) = (Shared::new(settings), Table::default(), Batches::default());
-        Self { shared, table, batches, bytes: 0, peer_sessions: BTreeMap::new() }
+        Self { shared, table, batches, bytes: 0, peer_sessions: PeerSessions::default() }
     }
 
     /// Says where clients reach the replicas, as far as that is known. Others that were told before
     /// are forgotten.
     pub fn set_names(&mut self, names: BTreeMap<u64, Name>) {
         self.shared.names = names;
+    }
+
+    /// Whether the users are known, so that clients can be let in.
+    pub fn knows_users(&self) -> bool {
+        self.shared.admission.is_open()
+    }
+
+    /// Number of users whose records cannot be read.
+    pub fn users_disabled(&self) -> usize {
+        self.shared.admission.acl().disabled().len()
+    }
+
+    /// Notices that the operator has not been told.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.shared.notices.take()
     }
 
     /// Counters.
@@ -116,7 +108,7 @@ impl Clients {
             let most = self.table.iter_mut().filter(|one| !one.is_killed).max_by_key(|one| one.counted_bytes);
             let Some(most) = most.filter(|one| one.counted_bytes > 0) else { return };
             most.kill();
-            self.shared.woken.push(most.token);
+            self.shared.queues.wake_killed(most.token);
             self.shared.statistics.evicted += 1;
             self.bytes = self.bytes.saturating_sub(std::mem::take(&mut most.counted_bytes));
         }
@@ -165,7 +157,7 @@ impl Clients {
     /// The connections with something to write, or whose wish for input or for an end may have
     /// changed, since the last call.
     pub fn take_woken(&mut self) -> Vec<u32> {
-        let woken = std::mem::take(&mut self.shared.woken);
+        let woken = self.shared.queues.take_woken();
         for token in &woken {
             if let Some(connection) = self.table.get_mut(*token) {
                 connection.is_woken = false;
@@ -177,12 +169,12 @@ impl Clients {
     /// Does the requests that have come whole from a connection. Error: that of the store, which is
     /// to be closed then.
     pub fn advance(&mut self, token: u32, node: &mut Node, now_us: u64) -> store::Result<()> {
-        self.look_at_users(node);
+        look_at_users(&mut self.shared, &mut self.table, node);
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
         let (before, written) = (connection.requests.input().len(), connection.output.len());
         let outcome = self.advance_taken(&mut connection, node, now_us);
         self.shared.statistics.input_bytes += before.saturating_sub(connection.requests.input().len()) as u64;
-        self.wake(&mut connection);
+        self.shared.queues.wake(&mut connection);
         self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;
         self.table.put(connection);
         self.count(token);
@@ -192,24 +184,25 @@ impl Clients {
     fn advance_taken(&mut self, connection: &mut Connection, node: &mut Node, now_us: u64) -> store::Result<()> {
         connection.is_held = false;
         self.ask_again(connection);
-        if self.waits_to_lead(connection, node) {
+        if self.shared.admission.waits_to_lead(connection.token, node) {
+            connection.is_held = true;
             return Ok(());
         }
         while !connection.is_over && !connection.is_killed {
             if connection.waits_for_room {
                 connection.is_held = true;
-                self.shared.short.insert(connection.token);
+                self.shared.queues.wait_for_room(connection.token);
                 return Ok(());
             }
             if self.shared.step.left() == 0 {
                 connection.is_held = true;
-                self.shared.held.push(connection.token);
+                self.shared.queues.hold([connection.token]);
                 return Ok(());
             }
             if self.is_full(connection) {
                 connection.is_held = true;
                 if !self.shared.forwards.has_room() {
-                    self.shared.forwards.waiting.insert(connection.token);
+                    self.shared.forwards.wait(connection.token);
                 }
                 return Ok(());
             }
@@ -222,8 +215,8 @@ impl Clients {
                 Ok(Some(request)) => request,
                 Ok(None) => return Ok(()),
                 Err(malformed) => {
-                    // It may be as long as it is because who has sent it will be known.
-                    let is_loading = !self.shared.admission.is_open;
+                    // It may be as long as it is because its sender will be known.
+                    let is_loading = !self.shared.admission.is_open();
                     let reply =
                         if is_loading { Reply::Error(LOADING.to_owned()) } else { Reply::error(malformed.to_string()) };
                     connection.say(reply);
@@ -273,28 +266,15 @@ impl Clients {
         }
     }
 
-    /// Writes what can be written of the replies, and has the reactor look.
-    pub(super) fn wake(&mut self, connection: &mut Connection) {
-        let Connection { slots, output, .. } = connection;
-        slots.write(output);
-        if !std::mem::replace(&mut connection.is_woken, true) {
-            let is_client = connection.proxied.is_none();
-            let list = if is_client { &mut self.shared.woken } else { &mut self.shared.served };
-            list.push(connection.token);
-        }
-    }
-
     /// Goes on where connections were held up, and asks the node for the reads. To be called when
     /// all input is in, and when the node has answered. Error: that of the store.
-    pub fn turn(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
-        self.look_at_users(node);
+    pub fn step(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        look_at_users(&mut self.shared, &mut self.table, node);
         self.go_on_leading(node, now_us)?;
         self.go_on_waiting(node);
-        if self.shared.forwards.has_room() {
-            self.shared.held.extend(std::mem::take(&mut self.shared.forwards.waiting));
-        }
+        self.shared.queues.hold(self.shared.forwards.take_waiting());
         self.read_due(node);
-        for token in std::mem::take(&mut self.shared.held) {
+        for token in self.shared.queues.take_held() {
             self.advance(token, node, now_us)?;
         }
         match self.batches.close() {
@@ -305,7 +285,8 @@ impl Clients {
 
     /// A moment has passed. Error: that of the store.
     pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
-        self.tick_admission(node)?;
+        look_at_users(&mut self.shared, &mut self.table, node);
+        self.shared.admission.tick(node)?;
         self.sweep(node)?;
         self.go_on_waiting(node);
         if !node.collects() {
@@ -317,10 +298,10 @@ impl Clients {
     /// The store has made room, or this replica leads no more: requests that waited for it are
     /// done.
     fn go_on_with_room(&mut self) {
-        for token in std::mem::take(&mut self.shared.short) {
+        for token in self.shared.queues.take_short() {
             if let Some(connection) = self.table.get_mut(token) {
                 connection.waits_for_room = false;
-                self.shared.held.push(token);
+                self.shared.queues.hold([token]);
             }
         }
     }
@@ -356,23 +337,23 @@ impl Clients {
     }
 
     fn go_on_waiting(&mut self, node: &Node) {
-        for token in std::mem::take(&mut self.shared.waiting) {
+        for token in self.shared.queues.take_waiting() {
             let Some(mut connection) = self.table.take(token) else { continue };
             wait::go_on(&mut self.shared, &mut connection, node);
             if connection.wait.is_some() {
-                self.shared.waiting.push(token);
+                self.shared.queues.wait(token);
             } else {
-                self.answered(&mut connection);
+                self.shared.answered(&mut connection);
             }
             self.table.put(connection);
         }
     }
 
-    /// The node has done what a ticket is for. Foreign tickets are left alone. Error: that of the
+    /// A ticket of the node is done. Foreign tickets are left alone. Error: that of the
     /// store.
     pub fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {
-        // The users that an entry has changed are in force before whoever has changed them is told.
-        self.look_at_users(node);
+        // The users that an entry has changed are in force before that is answered.
+        look_at_users(&mut self.shared, &mut self.table, node);
         match Stub::of(done.ticket) {
             Stub::Place { token, number } => self.placed(token, number, done.outcome, node),
             Stub::Batch(number) => {
@@ -384,7 +365,7 @@ impl Clients {
                 }
             }
             Stub::Upkeep => self.shared.is_sweeping = false,
-            Stub::Users => self.has_caught_up(done.outcome, node),
+            Stub::Users => caught_up(&mut self.shared, &mut self.table, done.outcome, node),
             Stub::Foreign => {}
         }
         Ok(())
@@ -395,89 +376,42 @@ impl Clients {
         if let Some(State::Passed { said, .. }) = connection.slots.get_mut(number) {
             // The leader has done it, whatever has become of the wait.
             if let Some(reply) = said.take() {
-                connection.slots.set(number, State::PeerFrame(reply));
+                connection.slots.set(number, State::Answered(reply));
             }
-            self.answered(&mut connection);
+            self.shared.answered(&mut connection);
         } else if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
             let slot = *slot;
             match outcome {
                 Outcome::Applied | Outcome::Readable => connection.slots.say(number),
                 Outcome::Never | Outcome::Unavailable => {
-                    connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
+                    connection.slots.set(number, State::Answered(self.shared.again(slot, node)));
                 }
                 // Planted: a change of unknown outcome is called undone.
                 Outcome::Unknown if perdura_pmem::planted(Mutant::UnknownCalledUndone) => {
-                    connection.slots.set(number, State::PeerFrame(self.shared.again(slot, node)));
+                    connection.slots.set(number, State::Answered(self.shared.again(slot, node)));
                 }
-                Outcome::Unknown => connection.slots.set(number, State::PeerFrame(self.shared.unknown())),
+                Outcome::Unknown => connection.slots.set(number, State::Answered(self.shared.unknown())),
             }
-            self.answered(&mut connection);
+            self.shared.answered(&mut connection);
         }
         self.table.put(connection);
         self.count(token);
     }
 
-    /// Does a read of a batch, or a step of it.
-    pub(super) fn read(&mut self, token: u32, number: u64, outcome: Outcome, node: &Node) {
-        let Some(mut connection) = self.table.take(token) else { return };
-        let is_full = connection.reply_bytes() >= self.shared.settings.output_bytes_max;
-        if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
-            if outcome == Outcome::Readable && is_full {
-                *is_asked = false;
-                connection.is_held = true;
-            } else if outcome == Outcome::Readable && connection.is_listing {
-                let begun_us = (self.shared.settings.steady_us)();
-                let listed = self.list(&mut connection, number, node);
-                connection.listed_us += (self.shared.settings.steady_us)().saturating_sub(begun_us);
-                match listed {
-                    None => self.batches.add_due((token, number)),
-                    Some(reply) => {
-                        connection.is_listing = false;
-                        self.shared.performance.has_failed = matches!(reply, Reply::Error(_));
-                        let us = std::mem::take(&mut connection.listed_us);
-                        let request = connection.slots.take_read(number).unwrap_or_default();
-                        self.note(&connection, &request, us);
-                        connection.slots.set(number, State::PeerFrame(reply));
-                    }
-                }
-            } else {
-                (connection.is_listing, connection.listing) = (false, None);
-                let request = connection.slots.take_read(number).unwrap_or_default();
-                let reply = match outcome {
-                    Outcome::Readable => {
-                        let begun_us = (self.shared.settings.steady_us)();
-                        let reply = read_applied(&mut self.shared, (&connection.user, &request), node, Step::add_read);
-                        let us = (self.shared.settings.steady_us)().saturating_sub(begun_us);
-                        self.note(&connection, &request, us);
-                        reply
-                    }
-                    _ => self
-                        .shared
-                        .again(command::find(&request[0]).map_or(0, |command| slot_of(command, &request)), node),
-                };
-                connection.slots.set(number, State::PeerFrame(reply));
-            }
-            self.answered(&mut connection);
-        }
-        self.table.put(connection);
-        self.count(token);
+    /// Another step begins: the event loop has looked at what has come.
+    pub fn begin_step(&mut self) {
+        self.shared.step.renew();
     }
 
-    /// Notes how long a read took.
-    fn note(&mut self, connection: &Connection, request: &[bytes::Bytes], us: u64) {
-        let Ok(command) = lookup(request) else { return };
-        let (bounds, now_us) = (self.shared.thresholds(), connection.active_us);
-        self.shared.performance.note(connection, (command, &front(request), request.len()), us, now_us, bounds);
+    /// Whether there is something to do for which the last step had no time: [`Clients::step`] goes
+    /// on with it.
+    pub fn has_work(&self) -> bool {
+        self.batches.has_due() || self.shared.queues.has_held()
     }
 
-    /// A reply has become known.
-    pub(super) fn answered(&mut self, connection: &mut Connection) {
-        let written = connection.output.len();
-        self.wake(connection);
-        self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;
-        if connection.is_held {
-            self.shared.held.push(connection.token);
-        }
+    /// Places that the longest step has looked at.
+    pub fn longest_step(&self) -> usize {
+        self.shared.step.longest()
     }
 
     fn connection(&mut self, token: u32) -> &mut Connection {

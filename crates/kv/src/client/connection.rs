@@ -169,7 +169,7 @@ impl Connection {
                 reply.write(self.protocol, &mut self.output);
             }
         } else {
-            self.push(State::PeerFrame(reply));
+            self.push(State::Answered(reply));
         }
     }
 

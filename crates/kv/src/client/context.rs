@@ -20,8 +20,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// How much room this replica's store has; none while it receives its data.
     pub fn room(&self) -> Room {
-        let store = self.node.store();
-        if store.is_partial() { Room::default() } else { store.room() }
+        self.node.room()
     }
 
     /// Whether this replica believes to lead.

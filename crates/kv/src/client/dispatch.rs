@@ -125,7 +125,7 @@ fn allowed(
     command: &'static Command,
     request: &[Bytes],
 ) -> Result<&'static Command, Reply> {
-    if !context.shared.admission.is_open && !matches!(command.name, "quit" | "reset") {
+    if !context.shared.admission.is_open() && !matches!(command.name, "quit" | "reset") {
         return Err(Reply::Error(LOADING.to_owned()));
     }
     if !connection.is_known && !command.has_flag("no_auth") {
@@ -143,7 +143,9 @@ fn allowed(
 
 /// Whether the connection's user has the right. If not, ACL LOG tells of it.
 fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
-    let Err(denied) = permits(&context.shared.acl, &connection.user, command, request) else { return Ok(()) };
+    let Err(denied) = permits(context.shared.admission.acl(), &connection.user, command, request) else {
+        return Ok(());
+    };
     let about = match &denied {
         None => None,
         Some(Denied::Command(name)) => Some((About::Command, name.as_bytes())),
@@ -190,7 +192,7 @@ pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
 }
 
 /// Whether a command waits until those before it are answered, for it is about what they may
-/// change, or takes several turns.
+/// change, or takes several steps.
 fn is_barrier(command: &Command) -> bool {
     matches!(command.name, "auth" | "hello" | "wait" | "waitaof" | "keys") || command.name.starts_with("acl|")
 }

@@ -27,8 +27,8 @@ pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
     command.keys(request).next().map_or(0, |key| hash_slot::of(key))
 }
 
-/// Evaluates something on the newest versions. It is answered when what it rests on is applied. An
-/// `Err` of `run` changes nothing.
+/// Evaluates something on the newest versions. It is answered when what it rests on is applied.
+/// A reply that `run` gives with `Err` changes nothing.
 pub fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
@@ -133,9 +133,9 @@ pub fn read(
     if is_behind_write || needs_clock(context, command) {
         return evaluate(context, connection, slot_of(command, &request), |draft| run_on(command, &request, draft));
     }
-    // It goes over several turns: those before it are answered by now, and those behind it wait.
+    // It goes over several steps: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
-    // Changes that the leader has done for the connection itself are not too new for it.
+    // Changes of the connection itself, done by the leader, are not too new for it.
     if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {

@@ -10,14 +10,14 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::slot_of;
-use super::forwards::{Matter, UnderWay};
+use super::forwards::{ForwardKind, UnderWay};
 use super::hash_slot;
 use super::once;
 use super::slots::State;
 use crate::command::{Access, Command};
 use crate::node::{Rejection, Role};
 use crate::resp::{Protocol, Reply};
-use crate::wire::{Asked, FORWARD_BYTES_MAX, Forward};
+use crate::wire::{FORWARD_BYTES_MAX, Forward, ForwardedCommand};
 
 /// Whether a command alone is one that the leader must do: not EXEC and WATCH, which come with what
 /// the connection has begun.
@@ -32,7 +32,7 @@ pub fn is_taken(command: &Command) -> bool {
 
 /// Whether requests of a connection are passed on now.
 pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
-    let Some(to) = context.shared.forwards.to else { return false };
+    let Some(to) = context.shared.forwards.to() else { return false };
     let status = context.node.status();
     // A request that was passed on once stays where it is, whoever leads.
     connection.proxied.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
@@ -54,19 +54,19 @@ pub fn one(
     command: &Command,
     request: Vec<Bytes>,
 ) -> Option<Vec<Bytes>> {
-    if context.shared.forwards.to.is_none() || !is_for_leader(command) || !is_open(context, connection) {
+    if context.shared.forwards.to().is_none() || !is_for_leader(command) || !is_open(context, connection) {
         return Some(request);
     }
-    let (command, matter) = match (command.name, once::inner(command, &request)) {
-        (_, Some((inner, request))) => ((inner, request), Matter::Change),
-        ("wait" | "waitaof", _) => ((command, &request[..]), Matter::Look),
-        ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), Matter::Users),
-        _ => ((command, &request[..]), Matter::Change),
+    let (command, kind) = match (command.name, once::inner(command, &request)) {
+        (_, Some((inner, request))) => ((inner, request), ForwardKind::Change),
+        ("wait" | "waitaof", _) => ((command, &request[..]), ForwardKind::Look),
+        ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), ForwardKind::Users),
+        _ => ((command, &request[..]), ForwardKind::Change),
     };
-    connection.changes_users |= matches!(matter, Matter::Users);
+    connection.changes_users |= matches!(kind, ForwardKind::Users);
     let slot = slot_of(command.0, command.1);
-    let forward = forward(context, connection, false, vec![Asked { request, said: None }]);
-    pass(context, connection, forward, matter, slot);
+    let forward = forward(context, connection, false, vec![ForwardedCommand { request, said: None }]);
+    pass(context, connection, forward, kind, slot);
     None
 }
 
@@ -75,8 +75,8 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
     // Copied: they must not keep all that came with them in memory.
     let keys: Vec<Bytes> = request[1..].iter().map(|key| Bytes::copy_from_slice(key)).collect();
     let slot = hash_slot::of(&keys[0]);
-    let forward = forward(context, connection, false, vec![Asked { request: request.to_vec(), said: None }]);
-    pass(context, connection, forward, Matter::Watch(keys), slot);
+    let forward = forward(context, connection, false, vec![ForwardedCommand { request: request.to_vec(), said: None }]);
+    pass(context, connection, forward, ForwardKind::Watch(keys), slot);
 }
 
 /// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an
@@ -92,13 +92,18 @@ pub fn transaction(
 ) {
     let protocol = connection.protocol;
     let said = answered.into_iter().map(|reply| reply.map(|reply| reply.written(protocol)));
-    let requests = requests.into_iter().zip(said).map(|(request, said)| Asked { request, said }).collect();
+    let requests = requests.into_iter().zip(said).map(|(request, said)| ForwardedCommand { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
     (forward.user, forward.watched) = (user.unwrap_or_default(), watched.into_iter().collect());
-    pass(context, connection, forward, Matter::Change, slot);
+    pass(context, connection, forward, ForwardKind::Change, slot);
 }
 
-fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool, requests: Vec<Asked>) -> Forward {
+fn forward(
+    context: &Context<'_>,
+    connection: &Connection,
+    is_transaction: bool,
+    requests: Vec<ForwardedCommand>,
+) -> Forward {
     let is_resp3 = connection.protocol == Protocol::Resp3;
     // A client that has shown no password is the leader's `default` only as long as that needs none
     // there.
@@ -108,16 +113,16 @@ fn forward(context: &Context<'_>, connection: &Connection, is_transaction: bool,
 }
 
 /// The client is told to ask the leader itself if it is too large for that.
-fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, matter: Matter, slot: u16) {
+fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, kind: ForwardKind, slot: u16) {
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
         let leader = context.node.status().leader;
         connection.say(context.shared.refusal(Rejection::NotLeader { leader }, slot));
         return;
     }
-    connection.is_asking = matter.holds();
+    connection.is_asking = kind.holds();
     let place = connection.push(State::Passed { slot, bytes, said: None });
-    let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, matter };
+    let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, kind };
     context.shared.forwards.add(forward, under_way);
     context.shared.statistics.forwarded += 1;
 }

@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Kind of a request, as far as it matters to the connection that waits for the answer.
 #[derive(Debug)]
-pub enum Matter {
+pub enum ForwardKind {
     /// It changes nothing: WAIT.
     Look,
     /// It may change keys.
@@ -25,10 +25,10 @@ pub enum Matter {
     Watch(Vec<Bytes>),
 }
 
-impl Matter {
+impl ForwardKind {
     /// Whether the connection does nothing more until it is answered.
     pub fn holds(&self) -> bool {
-        matches!(self, Matter::Look | Matter::Watch(_))
+        matches!(self, ForwardKind::Look | ForwardKind::Watch(_))
     }
 }
 
@@ -41,16 +41,16 @@ pub struct UnderWay {
     pub bytes: usize,
     /// The term of the leader that was asked.
     pub term: u64,
-    pub matter: Matter,
+    pub kind: ForwardKind,
 }
 
 /// The requests.
 #[derive(Debug, Default)]
 pub struct Forwards {
     /// The leader that they can be passed on to now, and its term.
-    pub to: Option<(u64, u64)>,
+    to: Option<(u64, u64)>,
     /// Connections that wait until there is room.
-    pub waiting: BTreeSet<u32>,
+    waiting: BTreeSet<u32>,
     last: u64,
     out: Vec<Forward>,
     under_way: BTreeMap<u64, UnderWay>,
@@ -58,6 +58,26 @@ pub struct Forwards {
 }
 
 impl Forwards {
+    /// The leader that they can be passed on to now, and its term.
+    pub fn to(&self) -> Option<(u64, u64)> {
+        self.to
+    }
+
+    /// They can be passed on to a leader of a term from now on, or to none.
+    pub fn open(&mut self, to: Option<(u64, u64)>) {
+        self.to = to;
+    }
+
+    /// A connection waits until there is room.
+    pub fn wait(&mut self, token: u32) {
+        self.waiting.insert(token);
+    }
+
+    /// Connections that have waited until there is room, once there is.
+    pub fn take_waiting(&mut self) -> BTreeSet<u32> {
+        if self.has_room() { std::mem::take(&mut self.waiting) } else { BTreeSet::new() }
+    }
+
     /// Whether another may be added.
     pub fn has_room(&self) -> bool {
         self.under_way.len() < UNDER_WAY_MAX && self.bytes < BYTES_MAX
@@ -91,6 +111,7 @@ impl Forwards {
     /// All requests, for no answer comes any more, and whether each may have come to the leader.
     /// `unsent` is the first of those that the connection has not sent.
     pub fn take_all(&mut self, unsent: u64) -> Vec<(UnderWay, bool)> {
+        self.to = None;
         let first = self.out.first().map_or(unsent, |forward| forward.number.min(unsent));
         self.out.clear();
         self.bytes = 0;

@@ -19,7 +19,8 @@ fn wrong_password() -> Reply {
 pub fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let (name, password) = match request {
         [_, password] => {
-            let is_open = context.shared.acl.user(b"default").is_some_and(crate::acl::User::has_no_password);
+            let is_open =
+                context.shared.admission.acl().user(b"default").is_some_and(crate::acl::User::has_no_password);
             if is_open {
                 return Reply::error(
                     "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
@@ -41,7 +42,7 @@ fn log_in(
     name: &Bytes,
     password: &[u8],
 ) -> bool {
-    let accepts = context.shared.acl.user(name).is_some_and(|user| user.accepts(password));
+    let accepts = context.shared.admission.acl().user(name).is_some_and(|user| user.accepts(password));
     if accepts {
         // The name of its own, so that the whole request need not be kept for it.
         connection.user = Bytes::copy_from_slice(name);

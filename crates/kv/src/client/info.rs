@@ -74,7 +74,7 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
         "clients" => vec![
             line("connected_clients", &(context.table.len())),
             line("maxclients", &settings.connections_max),
-            line("blocked_clients", &context.shared.waiting.len()),
+            line("blocked_clients", &context.shared.queues.waiting()),
         ],
         "memory" => {
             let (process, room) = ((settings.process)(), context.room());

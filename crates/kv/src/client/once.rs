@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::{attempt, refuse_or_wait, run_on, slot_of};
 use super::lookup::lookup;
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 use crate::command::{Command, Refusal};
 use crate::machine::draft::Draft;
 use crate::machine::session::{self, ID_BYTES_MAX, Known};
@@ -145,7 +145,7 @@ fn get_reply(reader: &mut Reader) -> Read<Reply> {
         }
         5 => Reply::Null,
         6 => Reply::NullArray,
-        _ => return Err(Torn { field: "the kind of a reply" }),
+        _ => return Err(Malformed { field: "the kind of a reply" }),
     })
 }
 

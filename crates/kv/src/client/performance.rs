@@ -25,7 +25,7 @@ const SHOWN: i64 = 10;
 
 /// Counts of a command.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct Counts {
     calls: u64,
     us: u64,
     rejected: u64,
@@ -47,7 +47,7 @@ struct Slow {
 /// How long commands take.
 #[derive(Debug, Default)]
 pub struct Performance {
-    lines: BTreeMap<&'static str, Line>,
+    lines: BTreeMap<&'static str, Counts>,
     slow: VecDeque<Slow>,
     next: u64,
     /// Spikes by event: when, in seconds since 1970, and how many milliseconds.
@@ -149,8 +149,8 @@ impl Performance {
 
     /// The lines of INFO commandstats.
     pub fn shown(&self) -> Vec<(String, String)> {
-        let shown = |(name, line): (&&str, &Line)| {
-            let Line { calls, us, rejected, failed, .. } = line;
+        let shown = |(name, line): (&&str, &Counts)| {
+            let Counts { calls, us, rejected, failed, .. } = line;
             let each = *us as f64 / (*calls).max(1) as f64;
             let text = format!(
                 "calls={calls},usec={us},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
@@ -229,7 +229,7 @@ impl Performance {
 }
 
 /// Calls and, by the bounds of buckets that are not empty, how many took no longer.
-fn histogram(line: &Line) -> Reply {
+fn histogram(line: &Counts) -> Reply {
     let (mut sum, mut buckets) = (0, Vec::new());
     for (power, count) in line.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
         sum += *count as i64;

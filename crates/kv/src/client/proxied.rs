@@ -5,22 +5,19 @@
 use bytes::{Bytes, BytesMut};
 use perdura_pmem::Mutant;
 
-use super::clients::Clients;
+use super::Clients;
+use super::authentication::look_at_users;
 use super::connection::{Connection, Peer};
 use super::connection_state::{ProxiedRequest, Transaction};
 use super::context::Context;
 use super::evaluate::slot_of;
-use super::forwards::UNDER_WAY_MAX;
 use super::lookup::lookup;
 use super::{dispatch, forward, transaction};
 use crate::command;
 use crate::node::{Node, Rejection, Role};
 use crate::resp::{Protocol, Reply};
 use crate::store;
-use crate::wire::{Asked, Forward, Forwarded, REPLY_BYTES_MAX};
-
-/// Bytes of replies for one replica beyond which no other of its requests is looked at.
-const REPLIES_BYTES_MAX: usize = 16 << 20;
+use crate::wire::{Forward, Forwarded, ForwardedCommand, REPLY_BYTES_MAX};
 
 impl Clients {
     /// Does what another replica has passed on over a connection to it, which is known by
@@ -33,34 +30,31 @@ impl Clients {
         node: &mut Node,
         now_us: u64,
     ) -> store::Result<()> {
-        self.look_at_users(node);
-        let Some(forward) = self.wait_to_lead(peer_connection, replica, forward, node) else { return Ok(()) };
+        look_at_users(&mut self.shared, &mut self.table, node);
+        let is_short = self.peer_sessions.is_short(peer_connection);
+        let early = (peer_connection, replica, forward);
+        let Some((.., forward)) = self.shared.admission.wait_to_lead(early, is_short, node) else { return Ok(()) };
         let peer = Peer { address: format!("replica-{replica:x}:0"), ..Peer::default() };
-        let proxied =
-            ProxiedRequest { peer_connection, replica, number: forward.number, watches: Vec::new(), bytes: 0 };
         let number = forward.number;
+        let proxied = ProxiedRequest { peer_connection, replica, number, watches: Vec::new(), bytes: 0 };
         let Some(token) = self.table.open_proxied(proxied, peer, now_us) else {
             let mut reply = BytesMut::new();
             self.shared.refusal(Rejection::Busy, 0).write(Protocol::Resp2, &mut reply);
             let answer = Forwarded { number, newest: 0, versions: Vec::new(), reply: reply.freeze() };
-            self.shared.answers.push((peer_connection, answer));
+            self.peer_sessions.answer(peer_connection, answer);
             return Ok(());
         };
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
         let shared = &mut self.shared;
         let mut context = Context { shared, batches: &mut self.batches, table: &mut self.table, node, now_us };
         let outcome = serve(&mut context, &mut connection, forward);
-        let bytes = connection.reply_bytes();
+        let (bytes, is_short) = (connection.reply_bytes(), connection.waits_for_room);
         connection.proxied.iter_mut().for_each(|proxied| proxied.bytes = bytes);
-        let visit = self.peer_sessions.entry(peer_connection).or_default();
-        visit.tokens.insert(token);
-        if connection.waits_for_room {
-            // Those behind it may be of the same client: they come after it.
-            visit.short.insert(token);
-            self.shared.short.insert(token);
+        self.peer_sessions.add(peer_connection, token, bytes, is_short);
+        if is_short {
+            self.shared.queues.wait_for_room(token);
         }
-        visit.bytes += bytes;
-        self.wake(&mut connection);
+        self.shared.queues.wake(&mut connection);
         self.table.put(connection);
         outcome
     }
@@ -68,14 +62,23 @@ impl Clients {
     /// Whether so much is under way for a replica that nothing more should be read from it.
     /// `unsent` are bytes of answers to it that are not sent.
     pub fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
-        let (count, bytes) =
-            self.peer_sessions.get(&peer_connection).map_or((0, 0), |visit| (visit.tokens.len(), visit.bytes));
-        count >= UNDER_WAY_MAX || bytes + unsent >= REPLIES_BYTES_MAX || self.has_early(peer_connection)
+        self.peer_sessions.is_busy(peer_connection, unsent) || self.shared.admission.has_early(peer_connection)
+    }
+
+    /// Goes on with requests that waited until this replica knows all that it leads with. Error:
+    /// that of the store.
+    pub(super) fn go_on_leading(&mut self, node: &mut Node, now_us: u64) -> store::Result<()> {
+        let (waiting, early) = self.shared.admission.take_settled(node);
+        self.shared.queues.hold(waiting);
+        for (peer_connection, replica, forward) in early {
+            self.take_in(peer_connection, replica, forward, node, now_us)?;
+        }
+        Ok(())
     }
 
     /// The answers that are known now, with the connection that each is for.
     pub fn take_answers(&mut self) -> Vec<(u64, Forwarded)> {
-        for token in std::mem::take(&mut self.shared.served) {
+        for token in self.shared.queues.take_served() {
             let Some(connection) = self.table.get_mut(token) else { continue };
             let Some(proxied) = &connection.proxied else { continue };
             connection.is_woken = false;
@@ -87,20 +90,16 @@ impl Clients {
             let (peer_connection, number, newest) = (proxied.peer_connection, proxied.number, connection.newest);
             let reply = connection.output.split().freeze();
             let reply = if reply.len() <= REPLY_BYTES_MAX { reply } else { too_long(reply.len()) };
-            self.shared.answers.push((peer_connection, Forwarded { number, newest, versions, reply }));
+            self.peer_sessions.answer(peer_connection, Forwarded { number, newest, versions, reply });
             self.end_proxied(token);
         }
-        std::mem::take(&mut self.shared.answers)
+        self.peer_sessions.take_answers()
     }
 
     fn end_proxied(&mut self, token: u32) {
         let proxied = self.table.get(token).and_then(|connection| connection.proxied.as_ref());
-        if let Some((peer_connection, bytes)) = proxied.map(|proxied| (proxied.peer_connection, proxied.bytes))
-            && let Some(visit) = self.peer_sessions.get_mut(&peer_connection)
-        {
-            visit.tokens.remove(&token);
-            visit.short.remove(&token);
-            visit.bytes = visit.bytes.saturating_sub(bytes);
+        if let Some(proxied) = proxied {
+            self.peer_sessions.remove(proxied.peer_connection, token, proxied.bytes);
         }
         self.close(token);
     }
@@ -108,12 +107,9 @@ impl Clients {
     /// Forgets the requests of replicas whose connections are gone. What they have asked for may
     /// still be done.
     pub fn keep_peer_sessions(&mut self, is_there: impl Fn(u64) -> bool) {
-        self.keep_early(&is_there);
-        let gone: Vec<u64> =
-            self.peer_sessions.keys().copied().filter(|peer_connection| !is_there(*peer_connection)).collect();
-        for peer_connection in gone {
-            let visit = self.peer_sessions.remove(&peer_connection).unwrap_or_default();
-            visit.tokens.into_iter().for_each(|token| self.close(token));
+        self.shared.admission.keep_early(&is_there);
+        for token in self.peer_sessions.remove_gone(is_there) {
+            self.close(token);
         }
     }
 }
@@ -136,7 +132,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     }
     if forward.user.is_empty() {
         // As it would be if it had connected here.
-        connection.is_known = context.shared.acl.is_open();
+        connection.is_known = context.shared.admission.acl().is_open();
     } else {
         // Planted: a forwarded request has the rights of the user `default`.
         let user = if perdura_pmem::planted(Mutant::ForwardAsDefaultUser) { b"default" } else { &forward.user[..] };
@@ -172,14 +168,14 @@ fn not_taken() -> Reply {
     Reply::error("the command is not one that a replica passes on")
 }
 
-fn single(requests: Vec<Asked>) -> Result<Vec<Bytes>, Reply> {
-    let Some(Asked { request, said: None }) = requests.into_iter().next() else { return Err(not_taken()) };
+fn single(requests: Vec<ForwardedCommand>) -> Result<Vec<Bytes>, Reply> {
+    let Some(ForwardedCommand { request, said: None }) = requests.into_iter().next() else { return Err(not_taken()) };
     if forward::is_taken(lookup(&request)?) { Ok(request) } else { Err(not_taken()) }
 }
 
-fn queued(requests: Vec<Asked>) -> Result<Transaction, Reply> {
+fn queued(requests: Vec<ForwardedCommand>) -> Result<Transaction, Reply> {
     let mut queued = Transaction::default();
-    for (place, Asked { request, said }) in requests.into_iter().enumerate() {
+    for (place, ForwardedCommand { request, said }) in requests.into_iter().enumerate() {
         let command = lookup(&request)?;
         if !transaction::takes(command) || transaction::is_own(command) || command.is_on_draft() == said.is_some() {
             return Err(not_taken());

@@ -1,8 +1,9 @@
 //! Where requests go on to the leader and its answers come back: what the server does with them at
 //! the replica that asks.
 
-use super::clients::Clients;
-use super::forwards::{Matter, UnderWay};
+use super::Clients;
+use super::authentication::look_at_users;
+use super::forwards::{ForwardKind, UnderWay};
 use super::slots::State;
 use super::tickets::Stub;
 use crate::node::Node;
@@ -14,7 +15,7 @@ use perdura_pmem::Mutant;
 impl Clients {
     /// Says to which leader, of which term, requests can be passed on now.
     pub fn open_forwards(&mut self, to: Option<(u64, u64)>) {
-        self.shared.forwards.to = to;
+        self.shared.forwards.open(to);
     }
 
     /// Whether there is something to be sent to the leader.
@@ -29,32 +30,32 @@ impl Clients {
 
     /// The leader has answered. Returns whether it was asked. Error: that of the store.
     pub fn forwarded(&mut self, answer: Forwarded, node: &mut Node) -> store::Result<bool> {
-        self.look_at_users(node);
+        look_at_users(&mut self.shared, &mut self.table, node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
-        let UnderWay { token, place, term, matter, .. } = under_way;
+        let UnderWay { token, place, term, kind, .. } = under_way;
         let Some(mut connection) = self.table.take(token) else { return Ok(true) };
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
             connection.newest = connection.newest.max(answer.newest);
             let reply = Reply::Written(answer.reply);
-            connection.is_asking &= !matter.holds();
-            match matter {
-                Matter::Users if !is_refused => {
+            connection.is_asking &= !kind.holds();
+            match kind {
+                ForwardKind::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }
-                Matter::Watch(keys) => {
+                ForwardKind::Watch(keys) => {
                     let watched = &mut connection.watched;
                     watched.is_lost |= is_refused || answer.versions.len() != keys.len();
                     watched.enter(term);
                     keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
-                    connection.slots.set(place, State::PeerFrame(reply));
+                    connection.slots.set(place, State::Answered(reply));
                 }
-                _ => connection.slots.set(place, State::PeerFrame(reply)),
+                _ => connection.slots.set(place, State::Answered(reply)),
             }
-            self.answered(&mut connection);
+            self.shared.answered(&mut connection);
         }
         self.table.put(connection);
         self.count(token);
@@ -63,26 +64,25 @@ impl Clients {
 
     /// The connection to the leader has ended, or another leads. `unsent` is the number of the
     /// first request that was not sent whole: it and those behind it were not done, and will not
-    /// be. Of the others nobody knows.
+    /// be. The outcome of the others is unknown.
     pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
-        self.shared.forwards.to = None;
         for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {
             let Some(mut connection) = self.table.take(under_way.token) else { continue };
             if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
                 let slot = *slot;
-                let reply = match under_way.matter {
+                let reply = match under_way.kind {
                     // Planted: a change that may have come to the leader is called undone.
-                    Matter::Change | Matter::Users
+                    ForwardKind::Change | ForwardKind::Users
                         if may_have_come && !perdura_pmem::planted(Mutant::SentChangeCalledUndone) =>
                     {
                         self.shared.unknown()
                     }
                     _ => self.shared.again(slot, node),
                 };
-                connection.is_asking &= !under_way.matter.holds();
-                connection.watched.is_lost |= matches!(under_way.matter, Matter::Watch(_));
-                connection.slots.set(under_way.place, State::PeerFrame(reply));
-                self.answered(&mut connection);
+                connection.is_asking &= !under_way.kind.holds();
+                connection.watched.is_lost |= matches!(under_way.kind, ForwardKind::Watch(_));
+                connection.slots.set(under_way.place, State::Answered(reply));
+                self.shared.answered(&mut connection);
             }
             self.table.put(connection);
             self.count(under_way.token);

@@ -1,21 +1,21 @@
 //! State that all connections share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::admission::Admission;
+use super::connection::Connection;
 use super::denials::Denials;
 use super::forwards::Forwards;
 use super::notices::Notices;
 use super::performance::{Performance, Thresholds};
+use super::queues::Queues;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use super::step::Step;
-use crate::acl::Acl;
 use crate::machine::memory::Memory;
 use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
-use crate::wire::Forwarded;
 
 /// State that all connections share.
 #[derive(Debug)]
@@ -24,27 +24,17 @@ pub struct Shared {
     pub statistics: Statistics,
     /// Where clients reach the replicas.
     pub names: BTreeMap<u64, Name>,
-    /// Connections that the reactor must look at.
-    pub woken: Vec<u32>,
+    /// Connections that something is to be done for.
+    pub queues: Queues,
     /// Requests passed on to the leader.
     pub forwards: Forwards,
-    /// Connections of what other replicas have passed on that may be answered, and answers to them.
-    pub served: Vec<u32>,
-    pub answers: Vec<(u64, Forwarded)>,
-    /// Connections with requests that were held up.
-    pub held: Vec<u32>,
-    /// Connections with a request that waits until the store has made room.
-    pub short: BTreeSet<u32>,
     /// How long commands take.
     pub performance: Performance,
-    /// Work since the reactor's last turn.
+    /// Work in the present step.
     pub step: Step,
-    /// Connections in WAIT.
-    pub waiting: Vec<u32>,
     /// Where listings are.
     pub memory: Arc<Memory>,
     /// Users and their rights, and whether they are known.
-    pub acl: Acl,
     pub admission: Admission,
     /// Notices for the operator.
     pub notices: Notices,
@@ -59,22 +49,24 @@ impl Shared {
         Self {
             statistics: Statistics::default(),
             names: BTreeMap::new(),
-            woken: Vec::new(),
+            queues: Queues::default(),
             forwards: Forwards::default(),
-            served: Vec::new(),
-            answers: Vec::new(),
-            held: Vec::new(),
-            short: BTreeSet::new(),
             performance: Performance::default(),
             step: Step::default(),
-            waiting: Vec::new(),
             memory: Arc::new(Memory::new(settings.seed)),
-            acl: Acl::closed(),
-            admission: Admission::default(),
+            admission: Admission::new(),
             notices: Notices::default(),
             denials: Denials::default(),
             is_sweeping: false,
             settings,
+        }
+    }
+
+    /// A reply has become known.
+    pub fn answered(&mut self, connection: &mut Connection) {
+        self.statistics.output_bytes += self.queues.wake(connection) as u64;
+        if connection.is_held {
+            self.queues.hold([connection.token]);
         }
     }
 
@@ -113,7 +105,7 @@ impl Shared {
         self.elsewhere(leader, slot)
     }
 
-    /// The answer to a request of which nobody can say what comes of it.
+    /// The answer to a request whose outcome is unknown.
     pub fn unknown(&mut self) -> Reply {
         self.statistics.unknown += 1;
         Reply::Error("UNKNOWN the leader was lost: the command may take effect, or may not".to_owned())

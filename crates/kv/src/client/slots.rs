@@ -24,7 +24,7 @@ pub enum State {
     /// nothing comes of it, the client may ask for this hash slot.
     Passed { slot: u16, bytes: usize, said: Option<Reply> },
     /// It can be given.
-    PeerFrame(Reply),
+    Answered(Reply),
 }
 
 #[derive(Debug)]
@@ -150,18 +150,18 @@ impl Slots {
         if let State::Held { reply, .. } = &mut self.queue[at].state {
             let reply = std::mem::replace(reply, Reply::Null);
             self.held -= 1;
-            self.queue[at].state = State::PeerFrame(reply);
+            self.queue[at].state = State::Answered(reply);
         }
     }
 
     /// Writes what can be given. Returns how many.
     pub fn write(&mut self, out: &mut BytesMut) -> usize {
         let mut count = 0;
-        while let Some(Slot { state: State::PeerFrame(_), .. }) = self.queue.front() {
+        while let Some(Slot { state: State::Answered(_), .. }) = self.queue.front() {
             let Some(slot) = self.queue.pop_front() else { break };
             self.first += 1;
             self.count(&slot.state, false);
-            if let State::PeerFrame(reply) = &slot.state
+            if let State::Answered(reply) = &slot.state
                 && !slot.is_mute
             {
                 reply.write(slot.protocol, out);
@@ -181,7 +181,7 @@ impl Slots {
             State::Held { reply, .. } => (reply.weight(), 0, 1, 0, 0),
             State::Read { request, .. } => (0, 1, 0, weight(request), 0),
             State::Passed { bytes, said, .. } => (said.as_ref().map_or(0, Reply::weight), 0, 0, *bytes, 1),
-            State::PeerFrame(reply) => (reply.weight(), 0, 0, 0, 0),
+            State::Answered(reply) => (reply.weight(), 0, 0, 0, 0),
         };
         let change = |sum: &mut usize, by: usize| *sum = if comes { *sum + by } else { sum.saturating_sub(by) };
         change(&mut self.bytes, bytes);
@@ -201,10 +201,10 @@ mod tests {
         let mut slots = Slots::new((1 << 40) - 1);
         let held = slots.push(Protocol::Resp2, false, 0, State::Held { reply: Reply::Integer(1), slot: 0 });
         let read = slots.push(Protocol::Resp2, false, 0, State::Read { request: vec![], is_asked: false });
-        slots.push(Protocol::Resp2, true, 0, State::PeerFrame(Reply::Integer(3)));
-        slots.push(Protocol::Resp3, false, 0, State::PeerFrame(Reply::Null));
+        slots.push(Protocol::Resp2, true, 0, State::Answered(Reply::Integer(3)));
+        slots.push(Protocol::Resp3, false, 0, State::Answered(Reply::Null));
         let mut out = BytesMut::new();
-        slots.set(read, State::PeerFrame(Reply::Integer(2)));
+        slots.set(read, State::Answered(Reply::Integer(2)));
         assert_eq!(slots.write(&mut out), 0);
         assert!(slots.has_held() && !slots.has_reads());
         slots.say(held & ((1 << 40) - 1));

@@ -1,4 +1,4 @@
-//! Work for clients since the reactor's last turn, counted in places.
+//! Work for clients in the present step, counted in places.
 
 use crate::machine::draft::{BYTES_A_PLACE, Draft};
 

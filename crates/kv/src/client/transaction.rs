@@ -45,7 +45,7 @@ pub fn takes(command: &Command) -> bool {
 /// Puts a request into the transaction.
 pub fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
     let Some(transaction) = &mut connection.transaction else { return Reply::Null };
-    // A transaction that is discarded anyway keeps nothing.
+    // Requests that are discarded anyway are not kept.
     if !transaction.is_spoilt {
         transaction.bytes += request.iter().map(|argument| argument.len() + 40).sum::<usize>();
         // The requests share the memory of all that came with them, also of what is no request.
@@ -144,7 +144,7 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
     let slot = on_keys.map(|(command, request)| slot_of(command, request));
     let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
     let user = connection.has_logged_in.then(|| connection.user.clone());
-    // Commands that are not about keys are answered now: a draft has nothing to do with them.
+    // Requests that are not about keys are answered now: a draft has nothing to do with them.
     let (mut answered, mut bytes) = (Vec::new(), 0);
     for (place, (command, request)) in transaction.requests.iter().enumerate() {
         let said = transaction.said.get(&place).map(|reply| Some(Reply::Written(reply.clone())));

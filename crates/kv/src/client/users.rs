@@ -113,7 +113,7 @@ fn delete(
 
 /// ACL and what follows, beside SETUSER and DELUSER.
 pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
-    let acl = &context.shared.acl;
+    let acl = context.shared.admission.acl();
     match inner {
         "whoami" => Reply::Bytes(connection.user.clone()),
         "users" => Reply::Array(acl.users().map(|(name, _)| Reply::Bytes(name.clone())).collect()),
@@ -185,7 +185,7 @@ fn password(context: &Context<'_>, request: &[Bytes]) -> Reply {
 
 fn dry_run(context: &Context<'_>, request: &[Bytes]) -> Reply {
     let name = String::from_utf8_lossy(&request[2]);
-    let Some(user) = context.shared.acl.user(&request[2]) else {
+    let Some(user) = context.shared.admission.acl().user(&request[2]) else {
         return Reply::error(format!("User '{name}' not found"));
     };
     let request = &request[3..];

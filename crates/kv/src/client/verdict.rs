@@ -34,11 +34,11 @@ pub fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
 
 /// Judges a connection that has just come, or that has shown no password.
 pub fn judge(shared: &mut Shared, connection: &mut Connection) {
-    if !shared.admission.is_open {
+    if !shared.admission.is_open() {
         connection.is_known = false;
         return;
     }
-    match verdict(connection, &shared.acl) {
+    match verdict(connection, shared.admission.acl()) {
         Verdict::Stays(is_known) => connection.is_known = is_known,
         Verdict::Ends => connection.kill(),
         Verdict::Unprotected => {

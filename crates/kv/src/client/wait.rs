@@ -21,7 +21,7 @@ pub fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str,
     match parse(context, connection, name, request) {
         Ok(wait) => {
             connection.wait = Some(wait);
-            context.shared.waiting.push(connection.token);
+            context.shared.queues.wait(connection.token);
             go_on(context.shared, connection, context.node);
         }
         Err(reply) => connection.say(reply),

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use raft::eraftpb::{Entry, EntryType};
 
-use super::fields::{Read, Reader, Torn, put_bytes};
+use super::fields::{Malformed, Read, Reader, put_bytes};
 
 /// Bytes of an entry without data and context.
 pub const ENTRY_BYTES_LEAST: usize = 25;
@@ -34,7 +34,7 @@ pub fn get_entry(reader: &mut Reader) -> Read<Entry> {
         0 => EntryType::EntryNormal,
         1 => EntryType::EntryConfChange,
         2 => EntryType::EntryConfChangeV2,
-        _ => return Err(Torn { field: "the type of an entry" }),
+        _ => return Err(Malformed { field: "the type of an entry" }),
     };
     let (term, index) = (reader.u64("the term of an entry")?, reader.u64("the index of an entry")?);
     let (data, context) = (reader.bytes("the data of an entry")?, reader.bytes("the context of an entry")?);

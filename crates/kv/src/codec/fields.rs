@@ -10,12 +10,12 @@ const OTHER_VERSION: &str = "a version of the layout";
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct Malformed {
     /// The field that cannot be read.
     pub field: &'static str,
 }
 
-impl Torn {
+impl Malformed {
     /// Bytes whose layout has a version that this program does not know.
     pub fn of_other_version() -> Self {
         Self { field: OTHER_VERSION }
@@ -28,7 +28,7 @@ impl Torn {
     }
 }
 
-impl fmt::Display for Torn {
+impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_of_other_version() {
             return f.write_str("its layout is of a version that this program does not know");
@@ -37,10 +37,10 @@ impl fmt::Display for Torn {
     }
 }
 
-impl std::error::Error for Torn {}
+impl std::error::Error for Malformed {}
 
 /// Outcome of a read.
-pub type Read<T> = Result<T, Torn>;
+pub type Read<T> = Result<T, Malformed>;
 
 /// Reads fields from the front of bytes, which its byte strings share.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Reader {
     /// The next `count` bytes.
     pub fn take(&mut self, field: &'static str, count: usize) -> Read<Bytes> {
         if count > self.bytes.len() {
-            return Err(Torn { field });
+            return Err(Malformed { field });
         }
         Ok(self.bytes.split_to(count))
     }
@@ -92,7 +92,7 @@ impl Reader {
         match self.u8(field)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Torn { field }),
+            _ => Err(Malformed { field }),
         }
     }
 
@@ -107,7 +107,7 @@ impl Reader {
     pub fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
         let count = self.u32(field)? as usize;
         if count > self.bytes.len() / least {
-            return Err(Torn { field });
+            return Err(Malformed { field });
         }
         Ok(count)
     }
@@ -124,7 +124,7 @@ impl Reader {
 
     /// The end: no byte may follow.
     pub fn end(self) -> Read<()> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(Torn { field: "the end" }) }
+        if self.bytes.is_empty() { Ok(()) } else { Err(Malformed { field: "the end" }) }
     }
 }
 
@@ -139,7 +139,7 @@ pub fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reader, Torn, put_bytes};
+    use super::{Malformed, Reader, put_bytes};
     use bytes::{BufMut, Bytes, BytesMut};
 
     #[test]
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn a_length_beyond_the_bytes_is_refused() {
         let reader = |bytes: &'static [u8]| Reader::new(Bytes::from_static(bytes));
-        assert_eq!(reader(&[255, 255, 255, 255, 1]).bytes("text"), Err(Torn { field: "text" }));
-        assert_eq!(reader(&[2, 0, 0, 0, 1, 1, 1]).count("pairs", 2), Err(Torn { field: "pairs" }));
-        assert_eq!(reader(&[2]).flag("flag"), Err(Torn { field: "flag" }));
-        assert_eq!(reader(&[0]).end(), Err(Torn { field: "the end" }));
+        assert_eq!(reader(&[255, 255, 255, 255, 1]).bytes("text"), Err(Malformed { field: "text" }));
+        assert_eq!(reader(&[2, 0, 0, 0, 1, 1, 1]).count("pairs", 2), Err(Malformed { field: "pairs" }));
+        assert_eq!(reader(&[2]).flag("flag"), Err(Malformed { field: "flag" }));
+        assert_eq!(reader(&[0]).end(), Err(Malformed { field: "the end" }));
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
 
-use super::fields::{Read, Reader, Torn};
+use super::fields::{Malformed, Read, Reader};
 
 /// Most members of each role.
 pub const MEMBERS_MAX: usize = 31;
@@ -51,7 +51,7 @@ pub fn get_members(reader: &mut Reader) -> Read<ConfState> {
     for list in [&mut members.voters, &mut members.learners, &mut members.voters_outgoing, &mut members.learners_next] {
         let count = usize::from(reader.u8("the number of members")?);
         if count > MEMBERS_MAX {
-            return Err(Torn { field: "the number of members" });
+            return Err(Malformed { field: "the number of members" });
         }
         *list = (0..count).map(|_| reader.u64("a member")).collect::<Read<_>>()?;
     }
@@ -80,14 +80,14 @@ pub fn get_change(bytes: Bytes) -> Read<ConfChangeV2> {
     const SINGLE_BYTES: usize = 9;
     let field = "a change of members";
     let mut reader = Reader::new(bytes);
-    let transition = *TRANSITIONS.get(usize::from(reader.u8(field)?)).ok_or(Torn { field })?;
+    let transition = *TRANSITIONS.get(usize::from(reader.u8(field)?)).ok_or(Malformed { field })?;
     let count = reader.left() / SINGLE_BYTES;
     if count > MEMBERS_MAX {
-        return Err(Torn { field });
+        return Err(Malformed { field });
     }
     let mut changes = Vec::with_capacity(count);
     for _ in 0..count {
-        let change_type = *TYPES.get(usize::from(reader.u8(field)?)).ok_or(Torn { field })?;
+        let change_type = *TYPES.get(usize::from(reader.u8(field)?)).ok_or(Malformed { field })?;
         changes.push(ConfChangeSingle { change_type, node_id: reader.u64(field)?, ..ConfChangeSingle::default() });
     }
     reader.end()?;

@@ -79,8 +79,8 @@ fn set(mut arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
     let (key, new) = (arguments.take()?, arguments.take()?);
     let (mut condition, mut returns, mut deadline) = (None, false, None);
     while let Some(option) = arguments.option() {
-        // An option said twice counts once, or the last time; options that exclude each other are
-        // refused.
+        // An option that is given twice counts once, or the last time; options that exclude each
+        // other are refused.
         match &option[..] {
             b"NX" if matches!(condition, None | Some(If::Absent)) => condition = Some(If::Absent),
             b"XX" if matches!(condition, None | Some(If::Present)) => condition = Some(If::Present),

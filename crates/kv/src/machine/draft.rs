@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::head::{Front, HEAD_BYTES_MAX, Head};
 use super::key;
 use super::memory::Memory;
-use crate::codec::Torn;
+use crate::codec::Malformed;
 use crate::entry::{Change, WriteBatch};
 
 /// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
@@ -463,7 +463,8 @@ impl<'a> Draft<'a> {
             Some(known) => Ok(known.as_ref().map(front)),
             None => self.front_of(place),
         })?;
-        part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|torn| damaged(key, torn))).transpose()
+        part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|malformed| damaged(key, malformed)))
+            .transpose()
     }
 
     /// The value that the draft has put at a place, or has read there last.
@@ -520,12 +521,12 @@ impl<'a> Draft<'a> {
 }
 
 fn head_of(key: &[u8], bytes: Bytes) -> Result<Head, Unreadable> {
-    Head::from_bytes(bytes).map_err(|torn| damaged(key, torn))
+    Head::from_bytes(bytes).map_err(|malformed| damaged(key, malformed))
 }
 
-fn damaged(key: &[u8], torn: Torn) -> Unreadable {
+fn damaged(key: &[u8], malformed: Malformed) -> Unreadable {
     let name = key[..key.len().min(64)].escape_ascii().to_string();
-    Unreadable(format!("the head of key '{name}' is damaged: {torn}"))
+    Unreadable(format!("the head of key '{name}' is damaged: {malformed}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::codec::{Read, Reader, Torn};
+use crate::codec::{Malformed, Read, Reader};
 
 /// Bytes of a head beside the value, at most.
 pub const HEAD_BYTES_MAX: usize = 18;
@@ -28,7 +28,7 @@ impl Front {
         let shown = bytes.len();
         let Head { version, deadline_ms, value } = Head::from_bytes(bytes)?;
         let value_at = shown - value.len();
-        let length = length.checked_sub(value_at).ok_or(Torn { field: "the length" })?;
+        let length = length.checked_sub(value_at).ok_or(Malformed { field: "the length" })?;
         Ok(Self { version, deadline_ms, value_at, length })
     }
 
@@ -80,7 +80,7 @@ impl Head {
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the type")? != STRING {
-            return Err(Torn { field: "the type" });
+            return Err(Malformed { field: "the type" });
         }
         let has_deadline = reader.flag("whether there is a deadline")?;
         let version = reader.u64("the version")?;

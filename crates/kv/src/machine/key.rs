@@ -22,7 +22,6 @@ pub const SYSTEM: u8 = 0x01;
 const DEADLINES: u8 = 0x02;
 const KEYS: u8 = 0x10;
 const END_OF_HEAD: [u8; 2] = [0x00, 0x00];
-const END_OF_OWNER: [u8; 2] = [0x00, 0x01];
 
 /// Where the present generation is kept, in four bytes. Before the first FLUSHALL there is none,
 /// and it is 0.
@@ -56,13 +55,6 @@ pub fn member(replica: u64) -> Vec<u8> {
 pub fn head(generation: u32, key: &[u8]) -> Vec<u8> {
     let mut out = begin(generation, key);
     out.extend_from_slice(&END_OF_HEAD);
-    out
-}
-
-/// Prefix of the elements of a key.
-pub fn elements(generation: u32, key: &[u8]) -> Vec<u8> {
-    let mut out = begin(generation, key);
-    out.extend_from_slice(&END_OF_OWNER);
     out
 }
 
@@ -120,8 +112,13 @@ pub fn of_deadline(place: &[u8]) -> Option<(u64, u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{begin, deadline, elements, head, of_deadline, of_head};
+    use super::{begin, deadline, head, of_deadline, of_head};
     use proptest::prelude::*;
+
+    /// Prefix of the elements of a key.
+    fn elements(generation: u32, key: &[u8]) -> Vec<u8> {
+        [&begin(generation, key)[..], &[0x00, 0x01]].concat()
+    }
 
     fn key() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0_u8), Just(1), Just(0xFE), Just(0xFF), any::<u8>()];

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::draft::{Draft, Unreadable};
 use super::key::SYSTEM;
-use crate::codec::{Read, Reader, Torn};
+use crate::codec::{Malformed, Read, Reader};
 
 /// Most sessions.
 pub const SESSIONS_MAX: u64 = 100_000;
@@ -78,7 +78,7 @@ impl Session {
         let (number, clock_ms) = (reader.u64("a session's number")?, reader.u64("a session's clock")?);
         let flags = reader.u8("a session's flags")?;
         if flags & !(IS_KEPT | HAS_HASH) != 0 {
-            return Err(Torn { field: "a session's flags" });
+            return Err(Malformed { field: "a session's flags" });
         }
         let hash = if flags & HAS_HASH != 0 { Some(reader.u64("a session's hash")?) } else { None };
         let reply = (flags & IS_KEPT != 0).then(|| reader.rest());
@@ -99,8 +99,8 @@ impl Session {
 
 fn find(draft: &Draft<'_>, whole: &[u8]) -> Result<Option<Session>, Unreadable> {
     let bytes = draft.value(&place(whole))?;
-    bytes.map(Session::from_bytes).transpose().map_err(|torn| {
-        Unreadable(format!("the session cannot be read: {torn}. If a newer perdura-kv has written it, ask that"))
+    bytes.map(Session::from_bytes).transpose().map_err(|malformed| {
+        Unreadable(format!("the session cannot be read: {malformed}. If a newer perdura-kv has written it, ask that"))
     })
 }
 

@@ -30,7 +30,7 @@ pub(super) fn wrong(raw: &RawNode<Log>, message: &Message) -> Option<&'static st
             if message.index > NUMBER_MAX || !follow(message) {
                 return Some("entries that do not follow");
             }
-            // An entry that the store refuses would end the process.
+            // An entry that a store refuses would end the process.
             if !message.entries.iter().all(is_sound) {
                 return Some("an entry that cannot be read");
             }

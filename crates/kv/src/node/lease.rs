@@ -59,7 +59,7 @@ impl Lease {
     /// A question is about to be asked by the leader of a term.
     pub(super) fn asks(&mut self, number: u64, term: u64) {
         let now = self.clock.now_us();
-        // A round older than a lease would give none.
+        // Questions that are older than a lease would give none.
         self.asked.retain(|_, (_, asked)| *asked + self.length_us > now);
         self.asked.insert(number, (term, now));
     }

@@ -21,7 +21,7 @@ const AGAIN_TICKS: usize = 3;
 /// Condition of an answer that the leader has made from its newest versions already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadCondition {
-    /// The term in which it was made. Another leader's word is none for it.
+    /// The term in which it was made. An answer of another leader is none for it.
     pub(super) led_in: u64,
     /// Index and term of an entry that must be applied besides.
     pub(super) entry: Option<(u64, u64)>,
@@ -41,7 +41,6 @@ impl Waiting {
 }
 
 /// Reads that are not answered.
-#[derive(Debug)]
 pub(super) struct Reads {
     id: u64,
     nonce: u64,
@@ -57,6 +56,8 @@ pub(super) struct Reads {
     idle_ticks: usize,
     /// By the index that must be applied.
     known: BTreeMap<u64, Vec<Waiting>>,
+    /// By which a leader reads without asking, if leases are held.
+    lease: Option<Lease>,
 }
 
 impl Reads {
@@ -70,34 +71,52 @@ impl Reads {
             asked: BTreeMap::new(),
             idle_ticks: 0,
             known: BTreeMap::new(),
+            lease: None,
         }
     }
 
-    pub(super) fn wait(&mut self, ticket: u64, condition: Option<ReadCondition>) {
+    /// Reads by a lease from now on, while this replica leads.
+    pub(super) fn hold_lease(&mut self, lease: Lease) {
+        self.lease = Some(lease);
+    }
+
+    /// Ends the lease, for the members change or Raft is run anew.
+    pub(super) fn end_lease(&mut self) {
+        self.lease.iter_mut().for_each(Lease::end);
+    }
+
+    /// Lets a read wait until a quorum has said that this replica, or another, leads; or only until
+    /// so much is applied if it holds a lease.
+    pub(super) fn wait(&mut self, ticket: u64, condition: Option<ReadCondition>, raw: &RawNode<Log>) {
+        if let Some(lease) = &self.lease
+            && raw.raft.state == StateRole::Leader
+            && raw.raft.commit_to_current_term()
+            && lease.holds(raw.raft.term)
+        {
+            return self.wait_for(ticket, raw.raft.raft_log.committed, condition);
+        }
         self.new.push(Waiting { ticket, condition, ticks: 0 });
     }
 
     /// A read waits until so much is applied, and nothing else.
-    pub(super) fn wait_for(&mut self, ticket: u64, index: u64, condition: Option<ReadCondition>) {
+    fn wait_for(&mut self, ticket: u64, index: u64, condition: Option<ReadCondition>) {
         let read = Waiting { ticket, condition, ticks: 0 };
         let floor = read.entry().map_or(index, |(at, _)| at.max(index));
         self.known.entry(floor).or_default().push(read);
     }
 
-    /// Lets a question be asked for the lease's sake.
-    pub(super) fn renew(&mut self) {
-        self.renews = true;
-    }
-
     /// Asks for those that are new, if there is somebody to ask.
-    pub(super) fn ask(&mut self, raw: &mut RawNode<Log>, lease: Option<&mut Lease>) {
+    pub(super) fn ask(&mut self, raw: &mut RawNode<Log>) {
+        if let (Some(lease), true) = (&mut self.lease, raw.raft.lead_transferee.is_some()) {
+            lease.hand_over(raw.raft.term);
+        }
         if self.new.is_empty() && !self.renews || raw.raft.leader_id == raft::INVALID_ID {
             return;
         }
         self.renews = false;
         self.number += 1;
-        // Before it is sent: who hears it does so later.
-        if let Some(lease) = lease
+        // Before it is sent: it is heard later.
+        if let Some(lease) = &mut self.lease
             && raw.raft.state == StateRole::Leader
         {
             lease.asks(self.number, raw.raft.term);
@@ -107,14 +126,19 @@ impl Reads {
         raw.read_index([self.id, self.nonce, self.number].map(u64::to_le_bytes).concat());
     }
 
-    /// An answer has come. Returns the number of its question, if it is one of these. `leads_in` is
-    /// the term in which this replica leads, if it does.
-    pub(super) fn answered(&mut self, answer: &ReadState, leads_in: Option<u64>, output: &mut Output) -> Option<u64> {
+    /// Number of the question that an answer is to, if it is one of these.
+    fn number_of(&self, answer: &ReadState) -> Option<u64> {
         let words = [self.id, self.nonce].map(u64::to_le_bytes).concat();
         let rest = answer.request_ctx.strip_prefix(&words[..])?;
         let number = u64::from_le_bytes(rest.try_into().ok()?);
-        if !self.asked.contains_key(&number) {
-            return None;
+        self.asked.contains_key(&number).then_some(number)
+    }
+
+    /// An answer has come. `leads_in` is the term in which this replica leads, if it does.
+    pub(super) fn answered(&mut self, answer: &ReadState, leads_in: Option<u64>, output: &mut Output) {
+        let Some(number) = self.number_of(answer) else { return };
+        if let Some(lease) = &mut self.lease {
+            lease.answered(number, leads_in);
         }
         let later = self.asked.split_off(&(number + 1));
         let answered = std::mem::replace(&mut self.asked, later);
@@ -129,11 +153,10 @@ impl Reads {
             let floor = read.entry().map_or(0, |(index, _)| index);
             self.known.entry(floor.max(answer.index)).or_default().push(read);
         }
-        Some(number)
     }
 
-    /// Tells whom can be told, now that so much is applied. What rested on an entry that another
-    /// has replaced is given up.
+    /// Reads that wait for so much to be applied are done. Those that rest on an entry that another
+    /// has replaced are given up.
     pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
         // Planted: nobody looks whether the entry that an answer rests on was replaced.
         let stands =
@@ -149,8 +172,9 @@ impl Reads {
         }
     }
 
-    /// A tick has passed. What has waited for `ticks_max` is given up.
-    pub(super) fn tick(&mut self, ticks_max: usize, output: &mut Output) {
+    /// A tick has passed. Reads that have waited for `ticks_max` are given up. A replica that
+    /// `leads` asks for its lease's sake.
+    pub(super) fn tick(&mut self, leads: bool, ticks_max: usize, output: &mut Output) {
         self.idle_ticks += 1;
         let mut given_up = Vec::new();
         self.asked.retain(|_, (ticks, reads)| {
@@ -169,11 +193,12 @@ impl Reads {
         output
             .done
             .extend(given_up.into_iter().map(|read| Done { ticket: read.ticket, outcome: Outcome::Unavailable }));
-        self.renews |= !self.asked.is_empty() && self.idle_ticks >= AGAIN_TICKS;
+        self.renews |= !self.asked.is_empty() && self.idle_ticks >= AGAIN_TICKS || leads && self.lease.is_some();
     }
 
-    /// Gives up all.
+    /// Gives up all, and the lease.
     pub(super) fn fail(&mut self, output: &mut Output) {
+        self.end_lease();
         let asked = std::mem::take(&mut self.asked).into_values().flat_map(|(_, reads)| reads);
         let known = std::mem::take(&mut self.known).into_values().flatten();
         let all = asked.chain(std::mem::take(&mut self.new)).chain(known);
@@ -190,9 +215,9 @@ mod tests {
     fn a_read_that_waits_for_an_entry_is_given_up_too() {
         let (mut reads, mut output) = (Reads::new(1, 1), Output::default());
         reads.wait_for(7, 100, None);
-        (0..9).for_each(|_| reads.tick(10, &mut output));
+        (0..9).for_each(|_| reads.tick(false, 10, &mut output));
         assert!(output.done.is_empty());
-        reads.tick(10, &mut output);
+        reads.tick(false, 10, &mut output);
         assert_eq!(
             output.done.iter().map(|done| (done.ticket, done.outcome)).collect::<Vec<_>>(),
             [(7, Outcome::Unavailable)]

@@ -10,29 +10,26 @@
 
 use perdura_pmem::{Mutant, planted};
 use raft::eraftpb::{Entry, MessageType};
-use raft::{Ready, StateRole};
+use raft::{RawNode, Ready, StateRole};
 
-use super::lease::Lease;
-use super::snapshot_transfer::SnapshotTransfer;
-use super::unpersisted::Unpersisted;
-use super::{Node, Part};
+use super::{Mode, Node};
 use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members};
 
 impl Node {
     /// Whether there is something to be made durable.
     pub fn wants_persist(&self) -> bool {
-        self.unpersisted.is_any() && !self.unpersisted.is_blocked
+        self.unpersisted.is_any() && !self.unpersisted.is_blocked()
     }
 
     /// Whether so many entries are not durable that it is better to wait for no more
-    /// (`Settings::confirm_entries`).
+    /// (`Settings::persist_entries`).
     pub fn must_persist(&self) -> bool {
-        self.wants_persist() && self.unpersisted.entries >= self.settings.confirm_entries
+        self.wants_persist() && self.unpersisted.entries() >= self.settings.persist_entries
     }
 
     /// Makes durable what has come so far. What waited for it can then be taken out.
     pub fn persist(&mut self) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
         if !self.unpersisted.is_any() {
             return Ok(());
         }
@@ -41,48 +38,53 @@ impl Node {
             match raw.mut_store().store_mut().persist() {
                 // Nobody is told anything that rests on it; the replica goes on with what it has.
                 Err(error) if error.kind() == ErrorKind::Full => {
-                    self.unpersisted.is_blocked = true;
+                    self.unpersisted.block(false);
                     return Ok(());
                 }
                 persisted => persisted?,
             }
         }
-        (self.unpersisted.has_members, self.unpersisted.entries) = (false, 0);
-        let Some(number) = self.unpersisted.number.take() else { return Ok(()) };
+        let Some((number, late)) = self.unpersisted.persisted() else { return Ok(()) };
         raw.on_persist_ready(number);
-        let late = std::mem::take(&mut self.unpersisted.late);
         late.into_iter().for_each(|message| self.output.send(message));
-        self.turn()
+        self.process_ready()
     }
 
     /// Tries again what had no room. Returns whether it has none still.
     pub(super) fn persist_again(&mut self) -> store::Result<bool> {
-        if std::mem::take(&mut self.unpersisted.is_blocked) {
+        if self.unpersisted.unblock() {
             self.persist()?;
         }
-        Ok(self.unpersisted.is_blocked)
+        Ok(self.unpersisted.is_blocked())
     }
 
-    /// Gives up what is applied, and lets the store do a part of what can wait. To be called when
-    /// replies are sent. Returns whether there may be more to do.
+    /// Persists if the replica is the only voter: it is elected at once, and Raft asserts that it
+    /// has nothing then that is not durable.
+    pub(super) fn persist_if_alone(&mut self) -> store::Result<()> {
+        let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
+        match &self.mode {
+            Mode::Member(raw) if self.wants_persist() && is_alone(raw) => self.persist(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compacts to the applied index, and lets the store do a part of what can wait. To be called
+    /// when replies are sent. Returns whether there may be more to do.
     pub fn tidy(&mut self) -> store::Result<bool> {
         let receives = self.go_on_receiving()?;
-        let Part::Member(raw) = &mut self.part else { return Ok(receives) };
+        let Mode::Member(raw) = &mut self.mode else { return Ok(receives) };
         let store = raw.mut_store().store_mut();
         store.compact(store.applied())?;
         Ok(store.upkeep()? || receives)
     }
 
     /// Does what Raft wants, until it wants nothing.
-    pub(super) fn turn(&mut self) -> store::Result<()> {
-        if let Part::Member(raw) = &mut self.part {
-            if let (Some(lease), true) = (&mut self.lease, raw.raft.lead_transferee.is_some()) {
-                lease.hand_over(raw.raft.term);
-            }
-            self.reads.ask(raw, self.lease.as_mut());
+    pub(super) fn process_ready(&mut self) -> store::Result<()> {
+        if let Mode::Member(raw) = &mut self.mode {
+            self.reads.ask(raw);
         }
         loop {
-            let Part::Member(raw) = &mut self.part else { return Ok(()) };
+            let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
             // Planted: a leader commits entries of earlier terms as soon as a quorum has them.
             if raw.raft.state == StateRole::Leader && planted(Mutant::CommitsEarlierTerms) {
                 let (index, _) = raw.raft.mut_prs().maximal_committed_index();
@@ -93,11 +95,11 @@ impl Node {
             }
             let mut ready = raw.ready();
             if !store_ready(raw.mut_store(), &ready)? {
-                self.stall()?;
+                self.go_back()?;
                 continue;
             }
             if !ready.entries().is_empty() {
-                self.stalled = None;
+                self.stall.end();
             }
             for mut message in ready.take_messages() {
                 if message.msg_type == MessageType::MsgSnapshot {
@@ -107,49 +109,43 @@ impl Node {
                 self.output.send(message);
             }
             for taken in raw.store().taken() {
-                self.snapshot_senders.insert(taken.to, SnapshotTransfer::new(taken.snapshot));
+                self.senders.insert(taken.to, taken.snapshot);
             }
             self.stored(ready)?;
         }
-        let Part::Member(raw) = &self.part else { return Ok(()) };
+        let Mode::Member(raw) = &self.mode else { return Ok(()) };
         self.reads.applied(raw.store().store(), &mut self.output);
         Ok(())
     }
 
     /// The store has taken what Raft wanted stored.
     fn stored(&mut self, mut ready: Ready) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
         let leads_in = (raw.raft.state == StateRole::Leader).then_some(raw.raft.term);
         for answer in ready.take_read_states() {
-            if let (Some(number), Some(lease)) =
-                (self.reads.answered(&answer, leads_in, &mut self.output), &mut self.lease)
-            {
-                lease.answered(number, leads_in);
-            }
+            self.reads.answered(&answer, leads_in, &mut self.output);
         }
         let committed = ready.take_committed_entries();
-        let late = ready.take_persisted_messages();
+        let mut late = ready.take_persisted_messages();
         let number = ready.number();
-        self.unpersisted.entries += ready.entries().len();
-        let must_wait = ready.must_sync() || self.unpersisted.number.is_some();
+        self.unpersisted.add_entries(ready.entries().len());
+        let must_wait = ready.must_sync() || self.unpersisted.is_numbered();
         raw.advance_append_async(ready);
-        if must_wait {
-            self.unpersisted.number = Some(number);
-            // Planted: a vote or an acknowledgement leaves before it is durable.
-            if planted(Mutant::SentBeforeDurable) {
-                late.into_iter().for_each(|message| self.output.send(message));
-            } else {
-                self.unpersisted.late.extend(late);
-            }
-        } else {
+        if !must_wait {
             raw.on_persist_ready(number);
-            late.into_iter().for_each(|message| self.output.send(message));
+        }
+        // Planted: a vote or an acknowledgement leaves before it is durable.
+        if !must_wait || planted(Mutant::SentBeforeDurable) {
+            std::mem::take(&mut late).into_iter().for_each(|message| self.output.send(message));
+        }
+        if must_wait {
+            self.unpersisted.wait(number, late);
         }
         self.apply(committed)
     }
 
     fn apply(&mut self, committed: Vec<Entry>) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
         let Some(last) = committed.last().map(|entry| entry.index) else { return Ok(()) };
         let members_at = raw.store().store().persistent_state().members_at;
         for entry in &committed {
@@ -158,7 +154,7 @@ impl Node {
                 // One that cannot be made is refused by all replicas alike.
                 if let Ok(members) = raw.apply_conf_change(&change_of_members(entry)?) {
                     raw.mut_store().store_mut().set_members(entry.index, &members)?;
-                    self.lease.iter_mut().for_each(Lease::end);
+                    self.reads.end_lease();
                 }
             }
         }
@@ -170,7 +166,7 @@ impl Node {
             match store.persist() {
                 // It goes on with them: who takes replicas away waits until none is without room.
                 Err(error) if error.kind() == ErrorKind::Full => {
-                    (self.unpersisted.has_members, self.unpersisted.is_blocked) = (true, true);
+                    self.unpersisted.block(true);
                 }
                 persisted => persisted?,
             }
@@ -183,12 +179,28 @@ impl Node {
         Ok(())
     }
 
+    /// The store has no room for what Raft wants stored: Raft goes back to what the store has.
+    fn go_back(&mut self) -> store::Result<()> {
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
+        // Raft takes all that it begins with for durable.
+        raw.mut_store().store_mut().persist()?;
+        let led_in = (raw.raft.state == StateRole::Leader).then_some(raw.raft.term);
+        let store = raw.mut_store().take_store();
+        let collects = store.collects();
+        if let Some(term) = led_in {
+            self.proposals.take_back(store.last(), term, &mut self.output);
+        }
+        self.open_anew(store)?;
+        self.stall.begin(self.settings.election_ticks / 2, collects);
+        Ok(())
+    }
+
     /// A leader that is no member any more follows: Raft would count on its progress, which is
     /// gone. Before that it tells the others up to where entries are committed, for they elect the
     /// next leader, and may need the new members for it. What it has proposed and not applied may
     /// be committed by them.
     fn step_down_if_removed(&mut self) {
-        let Part::Member(raw) = &mut self.part else { return };
+        let Mode::Member(raw) = &mut self.mode else { return };
         let raft = &mut raw.raft;
         if raft.state == StateRole::Leader && raft.prs().get(self.id).is_none() {
             raft.ping();
@@ -207,20 +219,5 @@ fn store_ready(log: &mut Log, ready: &Ready) -> store::Result<bool> {
     match store.append(ready.entries()) {
         Err(error) if error.kind() == ErrorKind::Full => Ok(false),
         appended => appended.map(|()| true),
-    }
-}
-
-impl Node {
-    /// Forgets what Raft has told, and all who wait, for Raft is run anew.
-    pub(super) fn forget_all(&mut self) {
-        self.unpersisted = Unpersisted::default();
-        self.snapshot_senders.clear();
-        self.incoming = None;
-        self.postponed = None;
-        self.lease.iter_mut().for_each(Lease::end);
-        // The content received may be of a leader that has been heard before.
-        self.promise.hear(self.settings.election_ticks);
-        self.proposals.fail(&mut self.output);
-        self.reads.fail(&mut self.output);
     }
 }

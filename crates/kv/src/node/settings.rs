@@ -14,8 +14,8 @@ pub struct Settings {
     pub heartbeat_ticks: usize,
     /// Most bytes of entries in a message, beyond the first.
     pub message_bytes_max: u64,
-    /// Entries after which a confirmation waits for no more.
-    pub confirm_entries: usize,
+    /// Entries after which a persist waits for no more.
+    pub persist_entries: usize,
     /// Most messages under way to a replica.
     pub messages_max: usize,
     /// Most bytes of entries that are not applied; beyond it requests are refused.
@@ -46,7 +46,7 @@ impl Default for Settings {
             election_ticks: 10,
             heartbeat_ticks: 2,
             message_bytes_max: 1 << 20,
-            confirm_entries: 10,
+            persist_entries: 10,
             messages_max: 256,
             uncommitted_bytes_max: 256 << 20,
             chunk_bytes: 256 << 10,

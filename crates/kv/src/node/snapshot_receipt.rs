@@ -1,207 +1,204 @@
-//! How a replica comes to receive a snapshot (snapshot_receiver.rs), and goes on with it.
+//! A snapshot that is received while the replica takes part in Raft: beside log and state, or,
+//! where the store has no room for both, in their place (snapshot_receiver.rs).
 
 use raft::RawNode;
 use raft::eraftpb::{Message, MessageType};
 
+use super::output::Output;
 use super::postponed::{Begun, Postponed, begin};
-use super::snapshot_receiver::{Offer, Receiver, Taken};
-use super::{Node, Part, snapshot_receiver};
+use super::settings::Settings;
+use super::snapshot_receiver::{Offer, Taken, is_needed};
+use super::snapshot_sender::SnapshotSenders;
 use crate::store::{self, Error, ErrorKind, Log, Store};
-use crate::wire::{Chunk, PeerMessage};
+use crate::wire::Chunk;
+
+/// Continuation of a receipt that concerns the replica as a whole.
+pub(super) enum Next {
+    /// Nothing.
+    Wait,
+    /// The store is emptied, for an offer that it has no room for beside its content.
+    Empty(Postponed),
+    /// Raft begins anew on what is in force, with its message.
+    Begin(Message),
+}
+
+/// The snapshot, if one is offered or received.
+#[derive(Default)]
+pub(super) struct SnapshotReceipt {
+    offer: Option<Offer>,
+    /// An offer whose content cannot be received yet.
+    postponed: Option<Postponed>,
+}
 
 fn is_full(error: &Error) -> bool {
     error.kind() == ErrorKind::Full
 }
 
-/// Whether a store has more room for a snapshot once it is emptied.
-fn gains(raw: &RawNode<Log>) -> bool {
-    raw.store().store().gains_by_emptying()
+/// Leads to a receipt into an emptied store. A snapshot that the store has no room for even so
+/// leaves it as it is: the replica lags, but has what it has acknowledged, and votes.
+fn in_place(message: Message, raw: &RawNode<Log>) -> store::Result<Next> {
+    let store = raw.store().store();
+    if !store.is_partial() && !store.takes(store.snapshot_format().check(&message.context)?) {
+        return Ok(Next::Wait);
+    }
+    Ok(Next::Empty(Postponed::new(message, true)))
 }
 
-impl Node {
+impl SnapshotReceipt {
+    /// Whether one is received.
+    pub(super) fn is_any(&self) -> bool {
+        self.offer.is_some()
+    }
+
+    /// Whether a snapshot has come whole and is being put in force.
+    fn is_whole(&self) -> bool {
+        self.offer.as_ref().is_some_and(Offer::is_whole)
+    }
+
+    /// Gives up what is received.
+    pub(super) fn clear(&mut self) {
+        (self.offer, self.postponed) = (None, None);
+    }
+
+    /// Tries an offer again at the next tick.
+    pub(super) fn postpone(&mut self, offer: Option<Postponed>) {
+        self.postponed = offer;
+    }
+
     /// Begins to fetch a snapshot that was offered. If it is the one that is being fetched, it goes
     /// on.
-    pub(super) fn begin_incoming(&mut self, message: Message) -> store::Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        message: Message,
+        raw: &mut RawNode<Log>,
+        senders: &mut SnapshotSenders,
+        settings: &Settings,
+        output: &mut Output,
+    ) -> store::Result<Next> {
         let key = |message: &Message| {
             let metadata = message.get_snapshot().get_metadata();
             (message.from, metadata.index, metadata.term)
         };
         // One that has come whole is put in force first.
-        if self.incoming.as_ref().is_some_and(Offer::is_whole) {
-            return Ok(());
+        if self.is_whole() {
+            return Ok(Next::Wait);
         }
-        if let Some(offer) = self.incoming.as_mut().filter(|offer| key(&offer.message) == key(&message)) {
+        if let Some(offer) = self.offer.as_mut().filter(|offer| key(&offer.message) == key(&message)) {
             offer.message = message;
-            self.output.messages.push(offer.fetch());
-            return Ok(());
+            output.messages.push(offer.fetch());
+            return Ok(Next::Wait);
         }
-        if self.settings.receives_in_place {
-            return self.begin_receiving(message);
+        if settings.receives_in_place {
+            return in_place(message, raw);
         }
-        self.begin_beside(Postponed::new(message, false))
+        self.begin_beside(Postponed::new(message, false), raw, senders, output)
     }
 
-    /// Tries again to begin with an offer that was postponed, if the snapshot is still needed.
-    pub(super) fn begin_postponed(&mut self) -> store::Result<()> {
-        let again = self.postponed.take().and_then(|offer| offer.again(self.settings.snapshot_idle_ticks));
-        match (again, &self.part) {
-            (Some(offer), Part::Member(raw)) if snapshot_receiver::is_needed(raw, &offer.message) => {
-                if offer.empties {
-                    self.begin_emptied(offer)
-                } else {
-                    self.begin_beside(offer)
-                }
-            }
-            _ => Ok(()),
+    /// A tick has passed: asks for a chunk again, and tries again to begin with an offer that was
+    /// postponed, if the snapshot is still needed.
+    pub(super) fn tick(
+        &mut self,
+        raw: &mut RawNode<Log>,
+        senders: &mut SnapshotSenders,
+        settings: &Settings,
+        output: &mut Output,
+    ) -> store::Result<Next> {
+        match self.offer.as_mut().map(|offer| offer.tick(settings)) {
+            Some(Some(again)) => output.messages.extend(again),
+            _ => self.offer = None,
+        }
+        match self.postponed.take().and_then(|offer| offer.again(settings.snapshot_idle_ticks)) {
+            Some(offer) if !is_needed(raw, &offer.message) => Ok(Next::Wait),
+            Some(offer) if offer.empties => Ok(Next::Empty(offer)),
+            Some(offer) => self.begin_beside(offer, raw, senders, output),
+            None => Ok(Next::Wait),
         }
     }
 
     /// Begins to fetch a snapshot beside log and state.
-    fn begin_beside(&mut self, offer: Postponed) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
+    fn begin_beside(
+        &mut self,
+        offer: Postponed,
+        raw: &mut RawNode<Log>,
+        senders: &mut SnapshotSenders,
+        output: &mut Output,
+    ) -> store::Result<Next> {
         // Nobody may hold a snapshot of a store that is about to be replaced.
-        self.snapshot_senders.clear();
+        senders.clear();
         drop(raw.store().taken());
         // The chunks fetched so far are given up.
-        (self.incoming, self.postponed) = (None, None);
+        self.clear();
         match begin(raw.mut_store().store_mut(), false)? {
             Begun::Now => {
                 let offer = Offer::new(offer.message);
-                self.output.messages.push(offer.fetch());
-                self.incoming = Some(offer);
+                output.messages.push(offer.fetch());
+                self.offer = Some(offer);
             }
             Begun::Later => self.postponed = Some(offer),
             Begun::NoRoom => {}
         }
-        Ok(())
+        Ok(Next::Wait)
     }
 
-    pub(super) fn tick_incoming(&mut self) {
-        match self.incoming.as_mut().map(|offer| offer.tick(&self.settings)) {
-            Some(Some(again)) => self.output.messages.extend(again),
-            _ => self.incoming = None,
-        }
-    }
-
-    /// A chunk has come. Returns whether it was of use.
-    pub(super) fn take_chunk(&mut self, chunk: &Chunk) -> store::Result<bool> {
-        let Part::Member(raw) = &mut self.part else { return Ok(false) };
-        let Some(mut offer) = self.incoming.take() else { return Ok(false) };
+    /// A chunk has come. Returns also whether it was of use.
+    pub(super) fn take(
+        &mut self,
+        chunk: &Chunk,
+        raw: &mut RawNode<Log>,
+        output: &mut Output,
+    ) -> store::Result<(bool, Next)> {
+        let Some(mut offer) = self.offer.take() else { return Ok((false, Next::Wait)) };
         let taken = offer.take(chunk, raw.mut_store().store_mut());
-        self.took(offer, taken)
+        let is_used = !matches!(taken, Ok(Taken::Nothing));
+        self.took(offer, taken, raw, output).map(|next| (is_used, next))
     }
 
-    /// Puts a part of a snapshot that has come whole in force. Returns whether there is more to do.
-    pub(super) fn go_on_receiving(&mut self) -> store::Result<bool> {
-        match &mut self.part {
-            Part::Receiver(receiver) => {
-                if let Some(offer) = receiver.go_on(&mut self.output)? {
-                    self.received(offer)?;
-                }
-            }
-            Part::Member(raw) => {
-                let Some(mut offer) = self.incoming.take_if(|offer| offer.is_whole()) else { return Ok(false) };
-                let taken = offer.go_on(raw.mut_store().store_mut());
-                self.took(offer, taken)?;
-            }
-        }
-        Ok(match &self.part {
-            Part::Receiver(receiver) => receiver.has_more(),
-            Part::Member(raw) => self.incoming.as_ref().is_some_and(Offer::is_whole) && !raw.store().store().finishes(),
-        })
+    /// Puts a part of a snapshot that has come whole in force.
+    pub(super) fn go_on(&mut self, raw: &mut RawNode<Log>, output: &mut Output) -> store::Result<Next> {
+        let Some(mut offer) = self.offer.take_if(|offer| offer.is_whole()) else { return Ok(Next::Wait) };
+        let taken = offer.go_on(raw.mut_store().store_mut());
+        self.took(offer, taken, raw, output)
     }
 
-    /// Whether a snapshot that has come whole is built beside what is in force.
-    fn builds(&self) -> bool {
-        let Part::Member(raw) = &self.part else { return false };
-        self.incoming.as_ref().is_some_and(Offer::is_whole) && raw.store().store().finishes()
+    /// Whether what has come whole is being put in force, and does not go on by itself.
+    pub(super) fn has_more(&self, raw: &RawNode<Log>) -> bool {
+        self.is_whole() && !raw.store().store().finishes()
     }
 
-    /// While a content is built nothing is appended or committed. Returns whether the message is
-    /// left alone for that: the leader sends entries again.
-    pub(super) fn holds_off(&self, message: &mut Message) -> bool {
-        if !self.builds() {
+    /// While a content is built beside what is in force nothing is appended or committed. Returns
+    /// whether the message is left alone for that: the leader sends entries again.
+    pub(super) fn holds_off(&self, message: &mut Message, store: &dyn Store) -> bool {
+        if !(self.is_whole() && store.finishes()) {
             return false;
         }
-        message.commit = message.commit.min(self.store().applied());
+        message.commit = message.commit.min(store.applied());
         message.msg_type == MessageType::MsgAppend
     }
 
-    /// A part of a snapshot was taken. Returns whether it was of use.
-    fn took(&mut self, offer: Offer, taken: store::Result<Taken>) -> store::Result<bool> {
-        let Part::Member(raw) = &mut self.part else { return Ok(false) };
+    /// A part of a snapshot was taken.
+    fn took(
+        &mut self,
+        offer: Offer,
+        taken: store::Result<Taken>,
+        raw: &RawNode<Log>,
+        output: &mut Output,
+    ) -> store::Result<Next> {
+        let store = raw.store().store();
         match taken {
-            Ok(Taken::Nothing) => {
-                self.incoming = Some(offer);
-                return Ok(false);
-            }
-            Ok(Taken::Whole) => self.incoming = Some(offer),
+            Ok(Taken::Nothing | Taken::Whole) => self.offer = Some(offer),
             Ok(Taken::Next(message)) => {
-                self.output.messages.push(message);
-                self.incoming = Some(offer);
+                output.messages.push(message);
+                self.offer = Some(offer);
             }
-            Ok(Taken::All) => {
-                let store = raw.mut_store().take_store();
-                self.begin_anew(store, offer.message)?;
-            }
-            Err(error) if raw.store().store().is_partial() || is_full(&error) && gains(raw) => {
-                self.begin_receiving(offer.message)?;
+            Ok(Taken::All) => return Ok(Next::Begin(offer.message)),
+            Err(error) if store.is_partial() || is_full(&error) && store.gains_by_emptying() => {
+                return in_place(offer.message, raw);
             }
             // Entries have come meanwhile, it was not whole, or it finds no room yet. If it is
             // still needed, it is offered again.
             Err(error) if error.kind() == ErrorKind::Refused || is_full(&error) => {}
             Err(error) => return Err(error),
         }
-        Ok(true)
-    }
-
-    /// Leaves Raft to receive a snapshot into a store that has no room for both. One that it has no
-    /// room for even so leaves it as it is: it lags, but has what it has acknowledged, and votes.
-    fn begin_receiving(&mut self, message: Message) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        let store = raw.mut_store().store_mut();
-        if !store.is_partial() && !store.takes(store.snapshot_format().check(&message.context)?) {
-            return Ok(());
-        }
-        self.begin_emptied(Postponed::new(message, true))
-    }
-
-    /// Begins to fetch a snapshot into a store that is emptied for it.
-    fn begin_emptied(&mut self, offer: Postponed) -> store::Result<()> {
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        // Nobody may hold a snapshot of a store that is about to be emptied.
-        self.snapshot_senders.clear();
-        drop(raw.store().taken());
-        let store = raw.mut_store().store_mut();
-        let begun = begin(store, true)?;
-        if begun != Begun::Now && !store.is_partial() {
-            self.postponed = (begun == Begun::Later).then_some(offer);
-            return Ok(());
-        }
-        self.forget_all();
-        let Part::Member(raw) = &mut self.part else { return Ok(()) };
-        let mut receiver = Box::new(Receiver::new(raw.mut_store().take_store()));
-        if begun == Begun::Now {
-            receiver.fetch(offer.message, &mut self.output);
-        } else {
-            receiver.postpone(offer);
-        }
-        self.part = Part::Receiver(receiver);
-        Ok(())
-    }
-
-    /// Takes part in Raft again.
-    pub(super) fn received(&mut self, offer: Message) -> store::Result<()> {
-        let Part::Receiver(receiver) = &mut self.part else { return Ok(()) };
-        let store = receiver.take_store();
-        self.begin_anew(store, offer)
-    }
-
-    /// Begins Raft anew on what was received.
-    fn begin_anew(&mut self, store: Box<dyn Store>, offer: Message) -> store::Result<()> {
-        self.forget_all();
-        self.part = Part::Member(Box::new(self.settings.open(store)?));
-        self.stalled = None;
-        self.step(PeerMessage::Raft(offer)).map(drop)
+        Ok(Next::Wait)
     }
 }

@@ -6,20 +6,63 @@ use raft::eraftpb::Message;
 #[derive(Default)]
 pub(super) struct Unpersisted {
     /// Number of the last that Raft wants to be told of.
-    pub(super) number: Option<u64>,
+    number: Option<u64>,
     /// Whether members are noted that are not durable.
-    pub(super) has_members: bool,
+    has_members: bool,
     /// Entries that are not durable.
-    pub(super) entries: usize,
+    entries: usize,
     /// Whether the store had no room to make them durable: the next tick tries again.
-    pub(super) is_blocked: bool,
+    is_blocked: bool,
     /// Messages that leave then.
-    pub(super) late: Vec<Message>,
+    late: Vec<Message>,
 }
 
 impl Unpersisted {
     /// Whether something waits.
     pub(super) fn is_any(&self) -> bool {
-        self.number.is_some() || self.has_members
+        self.is_numbered() || self.has_members
+    }
+
+    /// Whether Raft waits to be told of something.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// Entries that are not durable.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether the store had no room.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// The store had no room. `has_members`: also for noted members.
+    pub(super) fn block(&mut self, has_members: bool) {
+        self.is_blocked = true;
+        self.has_members |= has_members;
+    }
+
+    /// Whether the store had no room, and is tried again now.
+    pub(super) fn unblock(&mut self) -> bool {
+        std::mem::take(&mut self.is_blocked)
+    }
+
+    /// Entries came.
+    pub(super) fn add_entries(&mut self, count: usize) {
+        self.entries += count;
+    }
+
+    /// Messages wait until what Raft calls by a number is durable.
+    pub(super) fn wait(&mut self, number: u64, late: Vec<Message>) {
+        self.number = Some(number);
+        self.late.extend(late);
+    }
+
+    /// All is durable: returns Raft's number and the messages that have waited, if any do.
+    pub(super) fn persisted(&mut self) -> Option<(u64, Vec<Message>)> {
+        (self.has_members, self.entries) = (false, 0);
+        Some((self.number.take()?, std::mem::take(&mut self.late)))
     }
 }

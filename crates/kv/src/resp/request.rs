@@ -4,10 +4,33 @@ use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::limits::{LINE_BYTES_MAX, Limits};
 use super::line;
 
-/// Why a request cannot be read. The connection ends: nobody knows where the next request begins.
+/// Most bytes of a line: a count, a length, or a request written as one line.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// The bounds of one request. What is beyond ends the connection with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Arguments, the command included.
+    pub arguments_max: usize,
+    /// Bytes of one argument.
+    pub argument_bytes_max: usize,
+    /// Bytes of all arguments.
+    pub request_bytes_max: usize,
+}
+
+impl Limits {
+    /// For a connection that must authenticate first.
+    pub const UNAUTHENTICATED: Limits =
+        Limits { arguments_max: 10, argument_bytes_max: 16 << 10, request_bytes_max: 64 << 10 };
+    /// For all others: the longest value of a map, and room for the keys of a transaction.
+    pub const USUAL: Limits =
+        Limits { arguments_max: 1 << 20, argument_bytes_max: 64 << 20, request_bytes_max: 96 << 20 };
+}
+
+/// Error of a request that cannot be read. The connection ends: nobody knows where the next request
+/// begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(String);
 
@@ -72,7 +95,7 @@ impl Requests {
         let next = self.parse(limits);
         self.taken += (before - self.input.len()) as u64;
         if matches!(&next, Ok(Some(request)) if request.iter().any(|argument| argument.len() > SHARED_BYTES_MAX)) {
-            // The requests that follow shall not keep the memory of this one.
+            // The bytes that follow shall not keep the memory of this one.
             self.input = BytesMut::from(&self.input[..]);
         }
         next

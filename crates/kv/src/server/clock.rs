@@ -77,6 +77,11 @@ pub fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Microseconds since 1970: the clients' clock.
+pub fn wall_us() -> u64 {
+    u64::try_from(wall().as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since 1970.
 pub fn wall_ms() -> u64 {
     u64::try_from(wall().as_millis()).unwrap_or(u64::MAX)

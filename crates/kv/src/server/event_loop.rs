@@ -1,22 +1,28 @@
-//! The loop: events, and after them the turn of the replica.
+//! The loop: events, and after them a step of the replica.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream as Pair;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mio::event::Event;
 use mio::net::UnixStream;
-use mio::{Events, Interest};
+use mio::{Events, Interest, Registry};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
-use slog::{info, warn};
+use slog::info;
 
-use super::link::LinkEvent;
-use super::state::{OWN, Server, Source};
+use super::admin::{Admin, AdminContext};
+use super::listeners::Port;
+use super::metrics::{self, Traffic};
+use super::peers::inbound::PeerFrame;
+use super::runtime::Source;
+use super::{Server, clock, operator, status};
 use crate::node::Role;
 use crate::store::{self, Error, ErrorKind};
+use crate::wire::{FrameError, PeerMessage};
 
 const EVENTS_MAX: usize = 1024;
+/// Reads of an inbound connection before other events.
+const READS_MAX: usize = 64;
 
 fn broken(error: io::Error) -> Error {
     Error::new(ErrorKind::Medium, format!("waiting for events: {error}"))
@@ -24,61 +30,57 @@ fn broken(error: io::Error) -> Error {
 
 /// Becomes readable when the process is told to end. A file that may not become longer
 /// (RLIMIT_FSIZE) ends no process: it is an error of the write.
-fn signals(server: &Server) -> io::Result<UnixStream> {
+fn signals(registry: &Registry) -> io::Result<UnixStream> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let (receiver, sender) = Pair::pair()?;
     receiver.set_nonblocking(true)?;
     signal_hook::low_level::pipe::register(SIGTERM, sender.try_clone()?)?;
     signal_hook::low_level::pipe::register(SIGINT, sender)?;
     let mut receiver = UnixStream::from_std(receiver);
-    server.poll.registry().register(&mut receiver, Source::Signal.token(0), Interest::READABLE)?;
+    registry.register(&mut receiver, Source::Signal.token(0), Interest::READABLE)?;
     Ok(receiver)
 }
 
 impl Server {
-    /// TlsAcceptor until it is told to end.
-    pub fn run(&mut self) -> store::Result<()> {
-        let mut signals = signals(self).map_err(broken)?;
+    /// Serves until it is told to end.
+    pub(super) fn run(&mut self) -> store::Result<()> {
+        let mut signals = signals(self.runtime.registry()).map_err(broken)?;
         let mut events = Events::with_capacity(EVENTS_MAX);
-        if self.members().voters == [self.id] {
+        if self.node.members().voters == [self.node.id()] {
             self.node.campaign()?;
-            self.turn()?;
+            self.step()?;
         }
-        let mut awake_until_us = 0;
         loop {
-            let (now_us, next_us) = (self.clock.now_us(), self.ticker.next_us());
-            let is_busy = !self.readable.is_empty()
-                || !self.readable_inbound.is_empty()
-                || !self.readable_listeners.is_empty()
+            let is_busy = self.sockets.is_readable()
+                || self.inbound.is_readable()
+                || self.listeners.is_readable()
                 || self.has_upkeep
                 || self.clients.has_work();
-            let rest = if is_busy || now_us < awake_until_us { 0 } else { next_us.saturating_sub(now_us) };
-            match self.poll.poll(&mut events, Some(Duration::from_micros(rest))) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(broken(error)),
-                _ => {}
-            }
-            let begun_us = self.clock.now_us();
+            let rest_us = self.schedule.rest_us(is_busy, self.runtime.now_us());
+            self.runtime.wait(&mut events, rest_us).map_err(broken)?;
+            let begun_us = self.runtime.now_us();
             self.clients.begin_step();
             for event in &events {
                 self.happened(event, &mut signals)?;
             }
-            if events.is_empty() && rest == 0 && !is_busy {
+            if events.is_empty() && rest_us == 0 && !is_busy {
                 // Whoever else wants the processor may bring what is waited for.
                 std::thread::yield_now();
             }
             if !events.is_empty() {
-                awake_until_us = self.clock.now_us() + self.config.raft.spin_us;
+                self.schedule.stay_awake(&self.runtime);
             }
             self.go_on()?;
             if !events.is_empty() || is_busy {
-                self.turn()?;
+                self.step()?;
             }
-            if self.ticker.is_due(self.clock.now_us()) {
+            if self.schedule.take_tick(&self.runtime) {
                 self.tick()?;
-                self.turn()?;
+                self.step()?;
             }
-            self.traffic.longest_turn_us = self.traffic.longest_turn_us.max(self.clock.now_us() - begun_us);
-            if self.has_ended() {
+            self.traffic.longest_step_us = self.traffic.longest_step_us.max(self.runtime.now_us() - begun_us);
+            let leads = || self.node.status().role == Role::Leader;
+            if self.schedule.has_ended(leads, &self.runtime) {
                 return self.node.persist();
             }
         }
@@ -86,31 +88,29 @@ impl Server {
 
     fn happened(&mut self, event: &Event, signals: &mut UnixStream) -> store::Result<()> {
         let (source, key) = Source::of(event.token());
+        let Self { runtime, node, clients, links, scratch, .. } = self;
         match source {
             Source::Listener => self.accept(key as usize),
             Source::Client => {
                 let token = key as u32;
-                let Some(Some(line)) = self.lines.get_mut(token as usize) else { return Ok(()) };
-                line.channel.happened(event);
-                self.feed(token)?;
-                self.flush_client(token)?;
-                return self.persist_if_due();
+                if self.sockets.happened(token, event) {
+                    self.sockets.read(token, clients, node, scratch, runtime)?;
+                    self.sockets.flush(token, clients, node, runtime)?;
+                    return self.persist_if_due();
+                }
             }
-            Source::Link => {
-                let Some(link) = self.link_keys.get(&key).and_then(|id| self.links.get_mut(id)) else { return Ok(()) };
-                let now_ms = self.clock.now_ms();
-                let news = link.happened(event, &self.plan, &mut self.scratch, now_ms);
-                self.tell(key, news);
+            Source::Link => links.happened(key, event, scratch, runtime),
+            Source::Forwards => {
+                let settings = links.settings();
+                return self.forwarder.happened((key, event), settings, clients, node, scratch, runtime);
             }
-            Source::Forwards => return self.forwards_happened(key, event),
             Source::Inbound => {
-                let Some(connection) = self.inbound.get_mut(&key) else { return Ok(()) };
-                connection.channel.happened(event);
-                self.hear(key)?;
+                if self.inbound.happened(key, event) {
+                    self.hear(key)?;
+                }
             }
             Source::Browser => {
-                let Some(browser) = self.browsers.get_mut(&key) else { return Ok(()) };
-                browser.channel.happened(event);
+                self.browsers.happened(key, event);
                 self.browse(key);
             }
             Source::Signal => {
@@ -124,21 +124,104 @@ impl Server {
 
     /// Goes on with connections and listeners that had more than their share.
     fn go_on(&mut self) -> store::Result<()> {
-        for key in std::mem::take(&mut self.readable_listeners) {
+        for key in self.listeners.take_readable() {
             self.accept(key);
         }
-        for _ in 0..self.readable.len() {
-            if let Some(token) = self.readable.pop_front() {
-                self.feed(token)?;
-                self.persist_if_due()?;
+        for token in self.sockets.take_readable() {
+            let Self { runtime, node, clients, sockets, scratch, .. } = self;
+            sockets.read(token, clients, node, scratch, runtime)?;
+            self.persist_if_due()?;
+        }
+        for key in self.inbound.take_readable() {
+            self.hear(key)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in connections at a listener.
+    pub(super) fn accept(&mut self, key: usize) {
+        let Self { runtime, listeners, node, clients, sockets, inbound, browsers, .. } = self;
+        listeners.accept(key, runtime, |socket, port, runtime| match port {
+            Port::Client => sockets.accept(socket, clients, runtime),
+            Port::Peer => inbound.accept(socket, node, runtime),
+            Port::Browser => browsers.accept(socket, runtime),
+        });
+    }
+
+    /// Reads from an inbound connection, and does what it says.
+    pub(super) fn hear(&mut self, key: u64) -> store::Result<()> {
+        self.inbound.resume(key, &self.runtime);
+        for _ in 0..READS_MAX {
+            self.take_frames(key)?;
+            if !self.inbound.read(key, &self.clients, &mut self.scratch, &self.runtime) {
+                return Ok(());
             }
         }
-        for _ in 0..self.readable_inbound.len() {
-            if let Some(key) = self.readable_inbound.pop_front() {
-                self.hear(key)?;
+        self.inbound.read_later(key);
+        Ok(())
+    }
+
+    /// Does what has come whole from an inbound connection.
+    fn take_frames(&mut self, key: u64) -> store::Result<()> {
+        while let Some((replica, frame)) = self.inbound.next(key, &self.clients) {
+            let Self { runtime, node, clients, directory, inbound, .. } = self;
+            match frame {
+                Ok(PeerFrame::Message(message)) if message.from() == replica => self.take_message(message)?,
+                Ok(PeerFrame::Message(message)) => {
+                    let why = format!("a message of replica {} over a connection of {replica}", message.from());
+                    inbound.refuse(key, why, runtime);
+                }
+                Ok(PeerFrame::Forward(forward)) => clients.take_in(key, replica, forward, node, clock::wall_us())?,
+                Ok(PeerFrame::Hello(hello)) => inbound.greet(key, (&hello, false), directory, node, runtime),
+                Ok(PeerFrame::Forwards(hello)) => inbound.greet(key, (&hello, true), directory, node, runtime),
+                Ok(PeerFrame::AdminRequest(request)) => {
+                    let (admin, context) = self.admin();
+                    admin.request(key, &request, context)?;
+                }
+                Err(FrameError::Version(version)) => {
+                    let what = FrameError::Version(version);
+                    inbound.refuse(key, format!("{what}: run the same version of perdura-kv on all replicas"), runtime);
+                }
+                Err(what) => inbound.refuse(key, what.to_string(), runtime),
             }
         }
         Ok(())
+    }
+
+    /// Gives a message to the replica. A snapshot that its store cannot take is left alone.
+    fn take_message(&mut self, message: PeerMessage) -> store::Result<()> {
+        self.traffic.messages_received += 1;
+        let is_used = match self.node.step(message) {
+            Err(error) if error.kind() == ErrorKind::Configuration => {
+                self.logged.log_snapshot_mismatch(&error, self.runtime.log());
+                false
+            }
+            step => step?,
+        };
+        self.traffic.messages_refused += u64::from(!is_used);
+        Ok(())
+    }
+
+    /// Requests of operators, and the parts that they touch.
+    pub(super) fn admin(&mut self) -> (&mut Admin, AdminContext<'_>) {
+        let Self { runtime, node, clients, directory, links, inbound, admin, .. } = self;
+        (admin, AdminContext { runtime, node, clients, directory, links, inbound })
+    }
+
+    /// Goes on with a browser's connection.
+    pub(super) fn browse(&mut self, key: u64) {
+        let Self { runtime, node, clients, sockets, directory, links, browsers, traffic, scratch, .. } = self;
+        let (names, latency, sent) = (runtime.config().http_names(), sockets.latency(), links.traffic());
+        browsers.go_on(key, scratch, &names, |path| {
+            let state = status::state(runtime, node, clients, directory);
+            let numbers = || {
+                let traffic = Traffic { messages_sent: sent.sent, messages_dropped: sent.dropped, ..*traffic };
+                let of_clients = (clients.statistics(), clients.users_disabled());
+                let gauges = metrics::Gauges::of(runtime, node, clients);
+                metrics::page(&state, of_clients, (&traffic, links.count_up()), &gauges, latency)
+            };
+            operator::answer(path, &state, latency, numbers)
+        });
     }
 
     /// Makes entries durable before the queue is drained, if there are many or they are old.
@@ -146,44 +229,38 @@ impl Server {
         if !self.node.wants_persist() {
             return Ok(());
         }
-        let (now_us, raft) = (self.clock.now_us(), &self.config.raft);
-        let since_us = *self.unpersisted_since_us.get_or_insert(now_us);
-        if self.node.must_persist() || now_us - since_us >= raft.confirm_us {
-            return self.turn();
+        if self.schedule.must_persist(&self.runtime) || self.node.must_persist() {
+            return self.step();
         }
         Ok(())
     }
 
     /// Sends, makes durable, sends what rested on that, and replies.
-    pub fn turn(&mut self) -> store::Result<()> {
-        self.traffic.turns += 1;
+    pub(super) fn step(&mut self) -> store::Result<()> {
+        self.traffic.steps += 1;
         loop {
-            let wall_us = self.wall_us();
-            self.clients.turn(&mut self.node, wall_us)?;
-            self.pass_on();
+            self.clients.step(&mut self.node, clock::wall_us())?;
+            self.follow_leader();
+            self.forwarder.send(&mut self.clients, &self.node, &self.runtime);
             let output = self.node.take_output();
             let is_quiet = output.messages.is_empty() && output.done.is_empty();
-            for message in &output.messages {
-                if let Some(link) = self.links.get_mut(&message.to()) {
-                    link.send(message, &self.plan);
-                }
-            }
-            self.flush_links();
+            self.links.send(&output.messages, &self.runtime);
             for done in output.done {
-                if done.ticket & OWN == 0 {
-                    self.clients.done(done, &mut self.node)?;
+                if Admin::is_own(done.ticket) {
+                    let (admin, context) = self.admin();
+                    admin.done(done.ticket, done.outcome, context);
                 } else {
-                    self.asked_done(done.ticket, done.outcome);
+                    self.clients.done(done, &mut self.node)?;
                 }
             }
             for token in self.clients.take_woken() {
-                self.flush_client(token)?;
+                self.sockets.flush(token, &mut self.clients, &mut self.node, &self.runtime)?;
             }
-            self.answer_forwards()?;
+            self.inbound.send_answers(&mut self.clients, &self.runtime);
             if self.node.wants_persist() {
                 self.node.persist()?;
-                self.traffic.confirmations += 1;
-                self.unpersisted_since_us = None;
+                self.traffic.persists += 1;
+                self.schedule.persisted();
             } else if is_quiet && !self.clients.has_forwards() {
                 break;
             }
@@ -192,51 +269,19 @@ impl Server {
         Ok(())
     }
 
-    fn flush_links(&mut self) {
-        let now_ms = self.clock.now_ms();
-        let news: Vec<(u64, LinkEvent)> =
-            self.links.iter_mut().filter_map(|(id, link)| Some((*id, link.flush(now_ms)?))).collect();
-        for (id, news) in news {
-            self.tell_of(id, news);
-        }
-    }
-
-    fn tell(&mut self, key: u64, news: Option<LinkEvent>) {
-        if let (Some(news), Some(id)) = (news, self.link_keys.get(&key).copied()) {
-            self.tell_of(id, news);
-        }
-    }
-
-    /// Logs what has become of a link.
-    pub fn tell_of(&mut self, id: u64, news: LinkEvent) {
-        let address = self.links.get(&id).map_or("", |link| link.address());
-        match news {
-            LinkEvent::Up => info!(self.log, "connected to a replica"; "peer" => id, "address" => address),
-            LinkEvent::Down(why) => {
-                warn!(self.log, "no connection to a replica"; "peer" => id, "address" => address, "why" => why)
-            }
-        }
-    }
-
     /// Begins to end: hands leadership over first, so that clients do not wait for an election.
     fn begin_end(&mut self) -> store::Result<()> {
-        let now_ms = self.clock.now_ms();
-        if self.ends_ms.is_some() {
-            self.ends_ms = Some(now_ms);
+        if self.schedule.is_ending() {
+            self.schedule.end_in(0, &self.runtime);
             return Ok(());
         }
-        self.ends_ms = Some(now_ms + self.config.raft.election_ms);
-        if let Some(transfer_target) = self.transfer_target() {
-            info!(self.log, "handing leadership over"; "to" => transfer_target);
-            self.node.transfer(transfer_target)?;
+        if let Some(target) = self.node.transfer_target() {
+            self.schedule.end_in(self.runtime.config().raft.election_ms, &self.runtime);
+            info!(self.runtime.log(), "handing leadership over"; "to" => target);
+            self.node.transfer(target)?;
         } else {
-            self.ends_ms = Some(now_ms);
+            self.schedule.end_in(0, &self.runtime);
         }
-        self.turn()
-    }
-
-    fn has_ended(&self) -> bool {
-        let is_leader = || self.node.status().role == Role::Leader;
-        self.ends_ms.is_some_and(|ends_ms| self.clock.now_ms() >= ends_ms || !is_leader())
+        self.step()
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
 use httparse::{Request, Status};
+use mio::event::Event;
 
 use super::channel::Channel;
 use crate::config::host_of;
@@ -36,17 +37,16 @@ impl Response {
 
 /// A connection.
 pub struct Browser {
-    /// The connection.
-    pub channel: Channel,
+    channel: Channel,
     /// Since when it is there.
-    pub since_ms: u64,
+    since_ms: u64,
     input: BytesMut,
     output: BytesMut,
     is_answered: bool,
 }
 
 /// Parsed request.
-enum Asked {
+enum Parsed {
     /// It has not come wholly.
     Nothing,
     /// A path by GET, or by HEAD, which is answered without a body.
@@ -56,9 +56,24 @@ enum Asked {
 }
 
 impl Browser {
-    /// Somebody who has connected.
+    /// A connection that has just come.
     pub fn new(channel: Channel, now_ms: u64) -> Self {
         Self { channel, since_ms: now_ms, input: BytesMut::new(), output: BytesMut::new(), is_answered: false }
+    }
+
+    /// Something has happened to its socket.
+    pub fn happened(&mut self, event: &Event) {
+        self.channel.happened(event);
+    }
+
+    /// Address of the other side.
+    pub fn from(&self) -> String {
+        self.channel.socket().remote()
+    }
+
+    /// Whether its time is over.
+    pub fn is_late(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.since_ms) > CONNECTION_MS
     }
 
     /// Reads, answers by `answer` once the request is whole, and writes. `names` are the hosts that
@@ -84,10 +99,10 @@ impl Browser {
             }
         }
         if !self.is_answered {
-            match asked(&self.input, names) {
-                Asked::Nothing => {}
-                Asked::Path { path, has_body } => self.put(answer(&path), has_body),
-                Asked::Wrong(response) => self.put(response, true),
+            match parse(&self.input, names) {
+                Parsed::Nothing => {}
+                Parsed::Path { path, has_body } => self.put(answer(&path), has_body),
+                Parsed::Wrong(response) => self.put(response, true),
             }
         }
         Ok(self.channel.write(&mut self.output)? && self.is_answered)
@@ -136,15 +151,15 @@ fn wrong_host(request: &Request<'_, '_>, names: &[String]) -> Option<Response> {
     }
 }
 
-fn asked(input: &[u8], names: &[String]) -> Asked {
+fn parse(input: &[u8], names: &[String]) -> Parsed {
     let too_long =
-        || Asked::Wrong(Response::text("431 Request Header Fields Too Large", "more than 8 KiB or 64 fields\n"));
-    let wrong = || Asked::Wrong(Response::text("400 Bad Request", "not a request of HTTP/1\n"));
+        || Parsed::Wrong(Response::text("431 Request Header Fields Too Large", "more than 8 KiB or 64 fields\n"));
+    let wrong = || Parsed::Wrong(Response::text("400 Bad Request", "not a request of HTTP/1\n"));
     let mut headers = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = Request::new(&mut headers);
     match request.parse(input) {
         Ok(Status::Complete(_)) => {}
-        Ok(Status::Partial) if input.len() <= REQUEST_BYTES_MAX => return Asked::Nothing,
+        Ok(Status::Partial) if input.len() <= REQUEST_BYTES_MAX => return Parsed::Nothing,
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return too_long(),
         Err(_) => return wrong(),
     }
@@ -153,25 +168,25 @@ fn asked(input: &[u8], names: &[String]) -> Asked {
         return wrong();
     }
     if let Some(response) = wrong_host(&request, names) {
-        return Asked::Wrong(response);
+        return Parsed::Wrong(response);
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     match method {
-        "GET" => Asked::Path { path, has_body: true },
-        "HEAD" => Asked::Path { path, has_body: false },
-        _ => Asked::Wrong(Response::text("405 Method Not Allowed", "GET and HEAD are all there is\n")),
+        "GET" => Parsed::Path { path, has_body: true },
+        "HEAD" => Parsed::Path { path, has_body: false },
+        _ => Parsed::Wrong(Response::text("405 Method Not Allowed", "GET and HEAD are all there is\n")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, asked};
+    use super::{Parsed, parse};
 
     fn outcome(input: &[u8]) -> String {
-        match asked(input, &["node.test".to_owned()]) {
-            Asked::Nothing => "wait".into(),
-            Asked::Path { path, has_body } => format!("{path} {has_body}"),
-            Asked::Wrong(response) => response.status[..3].into(),
+        match parse(input, &["node.test".to_owned()]) {
+            Parsed::Nothing => "wait".into(),
+            Parsed::Path { path, has_body } => format!("{path} {has_body}"),
+            Parsed::Wrong(response) => response.status[..3].into(),
         }
     }
 

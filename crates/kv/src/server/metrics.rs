@@ -4,27 +4,29 @@ use std::fmt::{Display, Write};
 
 use super::admin::State;
 use super::histogram::{BUCKETS, Histogram, bound_us};
-use super::link::Links;
-use crate::client::{Process, Statistics};
-use crate::store::{Footprint, Room};
+use super::runtime::Runtime;
+use super::{clock, process};
+use crate::client::{Clients, Process, Statistics};
+use crate::node::Node;
+use crate::store::{Footprint, ReadLevel, Room};
 
-/// Counters of the reactor.
+/// Counters of the event loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Messages that were sent by links that are no more.
+    /// Messages that were sent.
     pub messages_sent: u64,
     /// Messages that came.
     pub messages_received: u64,
-    /// Messages that those dropped because too much waited.
+    /// Messages that were dropped because too much waited.
     pub messages_dropped: u64,
     /// Messages that no sound replica sends.
     pub messages_refused: u64,
     /// Times that entries were made durable.
-    pub confirmations: u64,
-    /// Turns of the reactor.
-    pub turns: u64,
-    /// The longest time between two looks at what has come, in microseconds.
-    pub longest_turn_us: u64,
+    pub persists: u64,
+    /// Steps of the event loop.
+    pub steps: u64,
+    /// The longest time between two polls, in microseconds.
+    pub longest_step_us: u64,
 }
 
 /// Gauges of a replica.
@@ -32,6 +34,8 @@ pub struct Traffic {
 pub struct Gauges {
     /// Room of the store.
     pub room: Room,
+    /// Use of the store's medium.
+    pub footprint: Footprint,
     /// Writes for which the store's medium had no room.
     pub shortages: u64,
     /// Figures of the process, as the system has them.
@@ -54,6 +58,28 @@ pub struct Gauges {
     pub longest_step: u64,
 }
 
+impl Gauges {
+    /// The gauges now.
+    pub fn of(runtime: &Runtime, node: &Node, clients: &Clients) -> Self {
+        let (store, (snapshot_senders, is_receiving)) = (node.store(), node.snapshots());
+        let wall_ms = clock::wall_ms();
+        Self {
+            room: node.room(),
+            footprint: if store.is_partial() { Footprint::default() } else { store.footprint() },
+            shortages: store.shortages().count,
+            process: process::now(),
+            start_ms: wall_ms - runtime.now_ms().min(wall_ms),
+            wall_ms,
+            log_clock_ms: store.clock_ms(ReadLevel::Newest),
+            elections: node.elections(),
+            snapshot_senders: snapshot_senders as u64,
+            is_receiving,
+            client_bytes: clients.bytes() as u64,
+            longest_step: clients.longest_step() as u64,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Page(String);
 
@@ -72,8 +98,8 @@ impl Page {
 pub fn page(
     state: &State,
     (clients, users_disabled): (&Statistics, usize),
-    (traffic, links): (&Traffic, &Links),
-    (footprint, gauges): (Footprint, &Gauges),
+    (traffic, links_up): (&Traffic, usize),
+    gauges: &Gauges,
     latency: &Histogram,
 ) -> String {
     let mut page = Page::default();
@@ -87,22 +113,24 @@ pub fn page(
     of_clock(&mut page, state);
     of_clients(&mut page, state, clients);
     page.one("users_disabled", "gauge", "Users without rights, for their records cannot be read.", users_disabled);
-    let Traffic { messages_received, messages_refused, confirmations, turns, .. } = *traffic;
-    let messages_sent = traffic.messages_sent + links.values().map(|link| link.sent).sum::<u64>();
-    let messages_dropped = traffic.messages_dropped + links.values().map(|link| link.dropped).sum::<u64>();
+    let Traffic { messages_sent, messages_received, messages_dropped, messages_refused, persists, steps, .. } =
+        *traffic;
     for (name, help, value) in [
         ("messages_sent_total", "Messages to other replicas.", messages_sent),
         ("messages_received_total", "Messages of other replicas.", messages_received),
         ("messages_dropped_total", "Messages that a full queue had no room for.", messages_dropped),
         ("messages_refused_total", "Messages that no sound replica sends.", messages_refused),
-        ("confirmations_total", "Times that entries were made durable.", confirmations),
-        ("turns_total", "Turns of the reactor.", turns),
-        ("medium_written_bytes_total", "Bytes written to the store's medium since the start.", footprint.written_bytes),
+        ("persists_total", "Times that entries were made durable.", persists),
+        ("steps_total", "Steps of the event loop.", steps),
+        (
+            "medium_written_bytes_total",
+            "Bytes written to the store's medium since the start.",
+            gauges.footprint.written_bytes,
+        ),
     ] {
         page.one(name, "counter", help, value);
     }
-    page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", footprint.used_bytes);
-    let links_up = links.values().filter(|link| link.is_up()).count();
+    page.one("medium_used_bytes", "gauge", "Bytes of the store's medium in use.", gauges.footprint.used_bytes);
     page.one("links_up", "gauge", "Replicas to which messages go.", links_up);
     of_room(&mut page, gauges, traffic);
     of_process(&mut page, gauges);
@@ -183,15 +211,15 @@ fn of_room(page: &mut Page, gauges: &Gauges, traffic: &Traffic) {
         ("store_free_bytes", "Bytes of them that are free, or will be when garbage is cleared away.", room.free),
         ("store_kept_bytes", "Bytes of the free ones that are kept for others than those who put keys.", room.kept),
         ("store_full", "Whether little or nothing is put any more.", u64::from(room.is_full())),
-        ("snapshots_giving", "Snapshots that others fetch.", snapshot_senders),
+        ("snapshots_sending", "Snapshots that others fetch.", snapshot_senders),
         ("snapshots_receiving", "Snapshots that are received.", u64::from(is_receiving)),
         ("clients_bytes", "Bytes of requests and replies of all clients.", client_bytes),
         ("step_places_max", "Places of the longest step of work for clients.", longest_step),
     ] {
         page.one(name, "gauge", help, value);
     }
-    let longest = traffic.longest_turn_us as f64 / 1e6;
-    page.one("turn_seconds_max", "gauge", "The longest time between two looks at what has come.", longest);
+    let longest = traffic.longest_step_us as f64 / 1e6;
+    page.one("step_seconds_max", "gauge", "The longest time between two polls for events.", longest);
     page.one("elections_total", "counter", "Elections that the replica has begun.", elections);
     let help = "Writes for which the store's medium had no room, those that were tried again included.";
     page.one("store_without_room_total", "counter", help, gauges.shortages);
@@ -235,7 +263,7 @@ fn of_latency(page: &mut Page, latency: &Histogram) {
 #[cfg(test)]
 mod tests {
     use super::super::admin::Member;
-    use super::{Footprint, Gauges, Histogram, Links, State, Statistics, Traffic, page};
+    use super::{Gauges, Histogram, State, Statistics, Traffic, page};
 
     #[test]
     fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
@@ -243,9 +271,8 @@ mod tests {
         let state = State { last: 9, role: "leader".into(), members, ..State::default() };
         let mut latency = Histogram::default();
         [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
-        let traffic = (&Traffic::default(), &Links::new());
-        let of_store = (Footprint::default(), &Gauges::default());
-        let text = page(&state, (&Statistics::default(), 0), traffic, of_store, &latency);
+        let traffic = (&Traffic::default(), 0);
+        let text = page(&state, (&Statistics::default(), 0), traffic, &Gauges::default(), &latency);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");

@@ -32,7 +32,7 @@ pub enum Lock {
     File(File),
 }
 
-/// Why there is no pool. The text names directory, start_error and remedy.
+/// Reason for which there is no pool. The text names the directory, the fault and the remedy.
 #[derive(Debug)]
 pub enum StartError {
     /// It can be used, but not so, or not now.

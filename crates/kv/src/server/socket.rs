@@ -172,7 +172,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // If it cannot be removed, it is left to the next start.
+            // If it cannot be removed, the next start does.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerCo
 
 use crate::config::{Tls, host_of};
 
-/// Result of reading certificates: the error names file and start_error.
+/// Result of reading certificates: the error names the file and what is wrong with it.
 pub type Result<T> = std::result::Result<T, String>;
 
 fn provider() -> Arc<CryptoProvider> {
@@ -43,7 +43,7 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>> {
 }
 
 /// Whether a certificate is one of a host: a name or an address.
-pub fn is_of(certificate: &CertificateDer<'_>, host: &str) -> bool {
+pub(crate) fn is_of(certificate: &CertificateDer<'_>, host: &str) -> bool {
     let name = ServerName::try_from(host);
     let parsed = ParsedCertificate::try_from(certificate);
     matches!((parsed, name), (Ok(parsed), Ok(name)) if verify_server_name(&parsed, &name).is_ok())

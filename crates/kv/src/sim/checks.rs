@@ -121,7 +121,7 @@ impl Checks {
 /// The time that an entry carries, if it has one of its own.
 fn clock_of(entry: &Entry) -> Result<Option<u64>, String> {
     if entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty() {
-        let batch = WriteBatch::from_bytes(entry.data.clone()).map_err(|torn| torn.to_string())?;
+        let batch = WriteBatch::from_bytes(entry.data.clone()).map_err(|malformed| malformed.to_string())?;
         return Ok(Some(batch.clock_ms));
     }
     // A change of members has it before the change.

@@ -24,7 +24,7 @@ const COMPARING_STEPS: u64 = 50;
 /// Of so many calls of a replica, the power fails in the midst of one.
 pub(super) const CALLS_OF_FAILURE: u64 = 1500;
 /// As many of those that make something durable.
-const CONFIRMATIONS_OF_FAILURE: u64 = 300;
+const PERSISTS_OF_FAILURE: u64 = 300;
 /// Most ticks that a process makes up for that was stopped.
 const TICKS_OWED_MAX: u64 = 15;
 const CLIENTS: usize = 4;
@@ -118,8 +118,8 @@ impl Cluster {
     fn step(&mut self) -> Outcome {
         self.now += 1;
         self.checks.times.begin_step(&self.machines, self.plan.rates().1);
-        // The order of the network and the clients is left to chance: it matters to a process that
-        // was stopped.
+        // Chance decides whether the network or the clients are heard first: it matters to a
+        // process that was stopped.
         let clients_first = self.random.one_in(2);
         if clients_first {
             self.run_clients()?;
@@ -224,7 +224,7 @@ impl Cluster {
         for _ in 0..late.unwrap_or(0) {
             self.tick(place)?;
         }
-        self.confirm(place)
+        self.persist(place)
     }
 
     fn tick(&mut self, place: usize) -> Outcome {
@@ -232,12 +232,12 @@ impl Cluster {
         self.serve(place, FrontEnd::tick)
     }
 
-    /// Makes durable what has come: not always at once, so that one confirmation covers several
-    /// turns, and some come too late.
-    fn confirm(&mut self, place: usize) -> Outcome {
+    /// Makes durable what has come: not always at once, so that one persist covers several
+    /// steps, and some come too late.
+    fn persist(&mut self, place: usize) -> Outcome {
         let Some(node) = &self.machines[place].node else { return Ok(()) };
         if node.must_persist() || node.wants_persist() && !self.random.one_in(4) {
-            self.act_at_risk(place, CONFIRMATIONS_OF_FAILURE, |node, _, _| node.persist())
+            self.act_at_risk(place, PERSISTS_OF_FAILURE, |node, _, _| node.persist())
         } else if self.random.one_in(6) {
             self.act(place, |node, _, _| node.tidy().map(drop))
         } else {

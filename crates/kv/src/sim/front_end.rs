@@ -52,14 +52,14 @@ impl FrontEnd {
         self.clients.knows_users()
     }
 
-    /// Whether something waits for the next turn.
+    /// Whether something waits for the next step.
     pub(super) fn has_work(&self) -> bool {
         self.clients.has_work()
     }
 
-    pub(super) fn turn(&mut self, node: &mut Node) -> store::Result<()> {
+    pub(super) fn step(&mut self, node: &mut Node) -> store::Result<()> {
         self.clients.begin_step();
-        self.clients.turn(node, self.now_us)
+        self.clients.step(node, self.now_us)
     }
 
     pub(super) fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {

@@ -79,7 +79,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
             continue;
         }
         let left = || operations.iter().enumerate().filter(|(place, _)| done >> place & 1 == 0);
-        // An operation called after another has returned comes after it.
+        // An operation that is called after another has returned comes after it.
         let until = left().filter_map(|(_, operation)| operation.returned).min().unwrap_or(u64::MAX);
         let may_follow = |place: usize, operation: &Operation| !operation.follows || done >> (place - 1) & 1 == 1;
         for (place, operation) in left().filter(|(_, operation)| operation.called <= until) {

@@ -94,7 +94,7 @@ impl Link {
             return Ok(None);
         }
         let arrived = take(&mut self.requests, now)?;
-        arrived.map(|(kind, bytes)| get_forward(kind, bytes).map_err(|torn| torn.to_string())).transpose()
+        arrived.map(|(kind, bytes)| get_forward(kind, bytes).map_err(|malformed| malformed.to_string())).transpose()
     }
 
     /// The next answer that has arrived.
@@ -103,7 +103,7 @@ impl Link {
             return Ok(None);
         }
         let arrived = take(&mut self.answers, now)?;
-        arrived.map(|(kind, bytes)| get_forwarded(kind, bytes).map_err(|torn| torn.to_string())).transpose()
+        arrived.map(|(kind, bytes)| get_forwarded(kind, bytes).map_err(|malformed| malformed.to_string())).transpose()
     }
 
     /// Whether nothing can come over it any more.

@@ -153,7 +153,7 @@ impl Machine {
 
     /// Its power is gone: what its medium has now is `left`.
     pub(super) fn lose_power(&mut self, left: Place, up_at: u64) {
-        // Closing it writes to the old medium.
+        // Writes of its closing go to the old medium.
         (self.node, self.front_end) = (None, None);
         self.place = left;
         self.up_at = up_at;

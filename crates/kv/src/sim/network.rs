@@ -123,5 +123,5 @@ fn read(bytes: BytesMut) -> Result<PeerMessage, String> {
     frames.input().unsplit(bytes);
     let frame = frames.next(FRAME_BYTES_MAX).map_err(|broken| broken.to_string())?;
     let (kind, message) = frame.ok_or("a message that is not whole")?;
-    get_peer_message(kind, message).map_err(|torn| torn.to_string())
+    get_peer_message(kind, message).map_err(|malformed| malformed.to_string())
 }

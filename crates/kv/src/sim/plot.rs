@@ -356,7 +356,7 @@ impl Cluster {
             }
             2 | 7 => self.elect_alone(c, scheme),
             3 => {
-                // All that it has written is durable by now.
+                // Its writes are durable by now.
                 self.fail(fails(c), 3);
                 apart(self, &[c]);
                 Ok(After(1))

@@ -31,7 +31,7 @@ impl Cluster {
             let machine = &mut self.machines[place];
             let (Some(node), Some(front_end)) = (&mut machine.node, &mut machine.front_end) else { return Ok(()) };
             front_end.now_us = machine.clocks.wall_ms() * 1000;
-            front_end.turn(node).map_err(said)?;
+            front_end.step(node).map_err(said)?;
             let output = node.take_output();
             self.checks.look(node)?;
             let is_quiet = output.done.is_empty() && output.messages.is_empty();

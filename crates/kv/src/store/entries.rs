@@ -11,7 +11,7 @@ use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
 use super::error::{Error, ErrorKind, Result};
-use crate::codec::{Torn, get_change, put_change};
+use crate::codec::{Malformed, get_change, put_change};
 use crate::entry::{Change, ENTRY_BYTES_MAX, Kind, Tag, WriteBatch};
 
 /// Decoded entry.
@@ -24,12 +24,12 @@ pub(super) struct Done {
     pub(super) context: Bytes,
 }
 
-fn unreadable(index: u64) -> impl Fn(Torn) -> Error {
-    move |torn| {
-        if torn.is_of_other_version() {
+fn unreadable(index: u64) -> impl Fn(Malformed) -> Error {
+    move |malformed| {
+        if malformed.is_of_other_version() {
             return Error::of_other_version(format!("the entry at {index}"));
         }
-        Error::new(ErrorKind::Entry, format!("the entry at {index} cannot be read: {torn}"))
+        Error::new(ErrorKind::Entry, format!("the entry at {index} cannot be read: {malformed}"))
     }
 }
 
@@ -59,7 +59,7 @@ pub fn change_of_members(entry: &Entry) -> Result<ConfChangeV2> {
 fn clock_and_change(entry: &Entry) -> Result<(u64, Bytes)> {
     let mut context = entry.context.clone();
     if context.len() < 8 {
-        return Err(unreadable(entry.index)(Torn { field: "the context" }));
+        return Err(unreadable(entry.index)(Malformed { field: "the context" }));
     }
     let clock = context.split_to(8);
     Ok((u64::from_le_bytes(clock.as_ref().try_into().expect("eight bytes")), context))
@@ -113,7 +113,7 @@ pub(super) fn read(entry: &Entry) -> Result<Done> {
             change_of_members(entry)?;
             Ok(done(Kind::Members, Some(clock_ms), change))
         }
-        EntryType::EntryConfChange => Err(unreadable(entry.index)(Torn { field: "the type" })),
+        EntryType::EntryConfChange => Err(unreadable(entry.index)(Malformed { field: "the type" })),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of stores, grouped by what the caller must do.
 
-use crate::codec::Torn;
+use crate::codec::Malformed;
 
 /// Result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -92,11 +92,11 @@ impl Error {
     /// Bytes of a file that cannot be read, though they are as they were written: they are damaged,
     /// or of another version of the program.
     #[cold]
-    pub(super) fn unreadable(file: &str, offset: u64, torn: Torn) -> Error {
-        if torn.is_of_other_version() {
+    pub(super) fn unreadable(file: &str, offset: u64, malformed: Malformed) -> Error {
+        if malformed.is_of_other_version() {
             return Error::of_other_version(format!("{file} at offset {offset}")).in_file(file).at(offset);
         }
-        Error::damaged(file, offset, torn)
+        Error::damaged(file, offset, malformed)
     }
 
     #[cold]
@@ -130,5 +130,26 @@ impl Error {
     pub(super) fn partial() -> Error {
         let what = "this replica has received a snapshot only in part; it waits for a whole one from the leader";
         Error::new(ErrorKind::Partial, what)
+    }
+}
+
+/// Writes for which a medium had no room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shortages {
+    /// Number of them, those that were tried again included.
+    pub count: u64,
+    /// Error of the last one.
+    pub last: String,
+}
+
+impl Shortages {
+    /// Counts a result that is the error `Full`.
+    pub(super) fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| {
+            if error.kind() == ErrorKind::Full {
+                self.count += 1;
+                self.last = error.to_string();
+            }
+        })
     }
 }

@@ -5,10 +5,9 @@ use std::ops::{Bound, Range};
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
-use super::error::Result;
+use super::error::{Result, Shortages};
 use super::format::SnapshotFormat;
 use super::persistent_state::PersistentState;
-use super::shortages::Shortages;
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part};
 
@@ -143,23 +142,23 @@ pub trait Store: Send {
     /// The term of an entry. Errors: `Compacted`, `Beyond`.
     fn term(&self, index: u64) -> Result<u64>;
 
-    /// The clock of the newest entry up to a moment.
-    fn clock_ms(&self, moment: ReadLevel) -> u64;
+    /// The clock of the newest entry up to a level.
+    fn clock_ms(&self, level: ReadLevel) -> u64;
 
     /// The entries from `from` to before `to`: as many as have `bytes_max` bytes together, and at
     /// least one. Errors: `Compacted`, `Beyond`.
     fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>>;
 
     /// The value at a place.
-    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>>;
+    fn get(&self, level: ReadLevel, place: &[u8]) -> Result<Option<Bytes>>;
 
     /// The bytes of a range of the value at a place, as far as it has them, and the length of all
     /// of it. No others are copied.
-    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>>;
+    fn part(&self, level: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>>;
 
     /// Calls `each` with the places that begin with `prefix`, from `from` on, in order, until it
     /// returns false.
-    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;
+    fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()>;
 
     /// Format of its snapshots, and of those that it takes.
     fn snapshot_format(&self) -> SnapshotFormat;
@@ -177,7 +176,7 @@ pub trait Store: Send {
     /// Waits for the chunks of a snapshot, which take the place of log and state. No snapshot of
     /// this store may be held. Log and state stay until [`Store::finish`], and an append or a
     /// commit ends the wait; that needs room for both. With `empties` both are given up now,
-    /// durably; the persistent_state stays. Until [`Store::finish`] returns, also after a failure,
+    /// durably; the persistent state stays. Until [`Store::finish`] returns, also after a failure,
     /// [`Store::is_partial`] then, and nothing can be read or appended. Waits for garbage that is
     /// being cleared away. Errors: `Full` and `Unready`, after which nothing has changed.
     fn receive(&mut self, empties: bool) -> Result<()>;

@@ -1,10 +1,10 @@
 //! The store over an ordered map in persistent memory: the log and the state are one.
 //!
 //! An entry is a batch at its index; its term, kind and clock are the batch's tag. `rollback` takes
-//! conflicting entries back, `apply` commits, `forget` compacts, and the persistent_state is the
-//! map's `meta`. So a confirmation covers all of them, or none:
+//! conflicting entries back, `apply` commits, `forget` compacts, and the persistent state is the
+//! map's `meta`. So a persist covers all of them, or none:
 //!
-//! - it comes between calls, so the persistent_state that was set before an entry is durable with
+//! - it comes between calls, so the persistent state that was set before an entry is durable with
 //!   it or before;
 //! - members are noted before the entry that made them is applied, so what is applied has its
 //!   members noted.
@@ -12,7 +12,7 @@
 //! The map's timestamps are the log's indexes. The entries above `forgotten` are in the map and in
 //! the ring; after a start the ring is read from the map.
 
-mod ending;
+mod content_build;
 mod open;
 mod outgoing;
 mod room;
@@ -32,6 +32,7 @@ use super::ring::{Base, Ring};
 use super::{Footprint, Outgoing, PersistentState, ReadLevel, Room, Share, Shortages, SnapshotFormat, Store};
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, begin, part_of};
+use content_build::ContentBuild;
 
 /// How a store over a map is run.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +80,7 @@ pub struct MapStore {
     is_partial: bool,
     receiving: Option<Receiving>,
     /// A load that has come whole.
-    ending: Option<ending::Ending>,
+    build: Option<ContentBuild>,
     room: room::Room,
     shortages: Shortages,
 }
@@ -114,7 +115,7 @@ impl MapStore {
             applied,
             is_partial,
             receiving: None,
-            ending: None,
+            build: None,
             room: room::Room::default(),
             shortages: Shortages::default(),
         })
@@ -155,18 +156,18 @@ impl MapStore {
         if self.finishes() {
             return Err(Error::new(ErrorKind::Full, "a snapshot that is given up has not ended yet"));
         }
-        self.give_up_ending();
+        self.give_up_build();
         Ok(())
     }
 
     /// Gives up a load that has come whole. Waits until its content is built.
-    fn give_up_ending(&mut self) {
-        self.ending.take().into_iter().for_each(|ending| drop(ending.wait()));
+    fn give_up_build(&mut self) {
+        self.build.take().into_iter().for_each(|build| drop(build.wait()));
     }
 
     /// Waits until the content of a load is built, and puts it in force.
-    fn end(&mut self, ending: ending::Ending, metadata: &SnapshotMetadata) -> Result<bool> {
-        let prepared = ending.wait().map_err(open::refused);
+    fn end(&mut self, build: ContentBuild, metadata: &SnapshotMetadata) -> Result<bool> {
+        let prepared = build.wait().map_err(open::refused);
         let loader = self.shortages.watch(prepared)?;
         self.force(loader, metadata)
     }
@@ -211,8 +212,8 @@ impl MapStore {
         Ok(())
     }
 
-    fn timestamp(&self, moment: ReadLevel) -> u64 {
-        match moment {
+    fn timestamp(&self, level: ReadLevel) -> u64 {
+        match level {
             ReadLevel::Newest => self.ring.last(),
             ReadLevel::Applied => self.applied,
         }
@@ -285,7 +286,7 @@ impl Store for MapStore {
             self.receiving = None;
             // Replicas commit nothing while they put a snapshot in force: else it would take as
             // long as building the content does.
-            self.give_up_ending();
+            self.give_up_build();
             self.map.apply(index)?;
             self.applied = index;
         }
@@ -294,7 +295,7 @@ impl Store for MapStore {
 
     fn compact(&mut self, index: u64) -> Result<()> {
         self.check_whole()?;
-        if self.receiving.is_some() || self.ending.is_some() {
+        if self.receiving.is_some() || self.build.is_some() {
             // All of it is about to go.
             return Ok(());
         }
@@ -319,26 +320,26 @@ impl Store for MapStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: ReadLevel) -> u64 {
-        self.ring.clock_ms(self.timestamp(moment))
+    fn clock_ms(&self, level: ReadLevel) -> u64 {
+        self.ring.clock_ms(self.timestamp(level))
     }
 
     fn entries(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Entry>> {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
-        let found = self.map.get(place, self.timestamp(moment))?;
+    fn get(&self, level: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
+        let found = self.map.get(place, self.timestamp(level))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
-        let found = self.map.get(place, self.timestamp(moment))?;
+    fn part(&self, level: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.map.get(place, self.timestamp(level))?;
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
-        let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(moment))?;
+    fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+        let mut scan = self.map.scan((begin(prefix, from), Bound::Unbounded), self.timestamp(level))?;
         while let Some(entry) = scan.advance()? {
             if !entry.key.starts_with(prefix) || !each(entry.key, entry.value) {
                 break;
@@ -409,29 +410,29 @@ impl Store for MapStore {
                 self.shortages.watch(prepared)?;
                 return self.force(loader, metadata);
             }
-            self.ending = Some(ending::Ending::begin(loader)?);
+            self.build = Some(ContentBuild::begin(loader)?);
         }
-        match self.ending.take() {
+        match self.build.take() {
             None => Err(Error::refused("none is being received")),
-            Some(ending) if !ending.is_over() => {
-                self.ending = Some(ending);
+            Some(build) if !build.is_over() => {
+                self.build = Some(build);
                 Ok(false)
             }
-            Some(ending) => self.end(ending, metadata),
+            Some(build) => self.end(build, metadata),
         }
     }
 
     fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
         if !self.finish_some(metadata)?
-            && let Some(ending) = self.ending.take()
+            && let Some(build) = self.build.take()
         {
-            self.end(ending, metadata)?;
+            self.end(build, metadata)?;
         }
         Ok(())
     }
 
     fn finishes(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| !ending.is_over())
+        self.build.as_ref().is_some_and(|build| !build.is_over())
     }
 
     fn is_partial(&self) -> bool {

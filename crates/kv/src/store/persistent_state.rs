@@ -15,7 +15,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{ConfState, SnapshotMetadata};
 
 use super::error::{Error, ErrorKind, Result};
-use crate::codec::{MEMBERS_MAX, Read, Reader, Torn, get_members, put_members};
+use crate::codec::{MEMBERS_MAX, Malformed, Read, Reader, get_members, put_members};
 
 /// Index and term of the entry that every cluster begins with. It is never sent: who lacks it gets
 /// a snapshot, which also says who the members are.
@@ -100,7 +100,7 @@ impl PersistentState {
         Ok(SnapshotMetadata { conf_state, index, term, ..SnapshotMetadata::default() })
     }
 
-    /// The persistent_state as it is kept.
+    /// The persistent state as it is kept.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         out.put_u8(VERSION);
@@ -110,11 +110,11 @@ impl PersistentState {
         out.freeze()
     }
 
-    /// The persistent_state that was kept.
+    /// The persistent state that was kept.
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the version")? != VERSION {
-            return Err(Torn::of_other_version());
+            return Err(Malformed::of_other_version());
         }
         let cluster = reader.u128("the cluster")?;
         let mut word = |field| reader.u64(field);
@@ -124,7 +124,7 @@ impl PersistentState {
         reader.end()?;
         let persistent_state = Self { cluster, replica, term, vote, members_at, members };
         if replica == 0 || !persistent_state.fits() {
-            return Err(Torn { field: "the replica" });
+            return Err(Malformed { field: "the replica" });
         }
         Ok(persistent_state)
     }

@@ -7,27 +7,23 @@
 //! Two kinds of files, by number: `state.N`, and the logs `log.N`, `log.N+1` and so on that follow
 //! it. All that was done between two calls of [`Store::persist`] is one frame of the newest log
 //! (frame.rs). The state is written out a part at a time, while it changes: each key as it is when
-//! its turn comes. The log from the beginning of that on, applied over it, makes all of them as
+//! it is written. The log from the beginning of that on, applied over it, makes all of them as
 //! they were at its end, for entries say what becomes of a key and not how. A new log begins with
 //! it, and is enough with it.
 
 mod checkpoint;
-mod config;
 mod counted;
 mod disk;
 mod frame;
 mod item;
-mod known;
 mod open;
 mod outgoing;
 mod pairs;
 mod room;
 mod sim_disk;
 mod tail;
-mod taking;
 mod upkeep;
 mod versions;
-mod weight;
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -43,17 +39,45 @@ use super::{
 };
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, part_of};
-use checkpoint::Checkpoint;
-pub use config::WalConfig;
+use checkpoint::{Checkpoint, Taking};
 use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
-use known::Known;
 use pairs::Pairs;
+use room::Known;
 pub use sim_disk::SimDisk;
 use tail::Tail;
-use taking::Taking;
 use versions::Versions;
+
+/// How a store with a log is run.
+#[derive(Clone, Copy, Debug)]
+pub struct WalConfig {
+    /// DRAM for the last entries, in bytes. Entries that are not given up are beyond it.
+    pub ring_bytes: u64,
+    /// Length of a log in bytes at which the state is written out.
+    pub log_bytes: u64,
+    /// Bytes of state that a call of [`Store::upkeep`] writes, roughly.
+    pub step_bytes: usize,
+    /// Most bytes of keys and values in DRAM, beyond which nothing is put.
+    pub state_bytes_max: u64,
+    /// Most bytes of keys that may come while a snapshot lasts, beyond which it ends by itself.
+    pub snapshot_garbage_bytes: u64,
+    /// Bytes by which a log is made longer ahead of its frames.
+    pub extent_bytes: u64,
+}
+
+impl Default for WalConfig {
+    fn default() -> Self {
+        Self {
+            ring_bytes: 64 << 20,
+            log_bytes: 64 << 20,
+            step_bytes: 256 << 10,
+            state_bytes_max: u64::MAX,
+            snapshot_garbage_bytes: 256 << 20,
+            extent_bytes: 1 << 20,
+        }
+    }
+}
 
 /// Calls of [`Store::upkeep`] after which the state is written out again that had no room.
 const RESTS: u32 = 64;
@@ -262,8 +286,8 @@ impl Store for WalStore {
         self.ring.term(index)
     }
 
-    fn clock_ms(&self, moment: ReadLevel) -> u64 {
-        self.ring.clock_ms(match moment {
+    fn clock_ms(&self, level: ReadLevel) -> u64 {
+        self.ring.clock_ms(match level {
             ReadLevel::Newest => self.ring.last(),
             ReadLevel::Applied => self.applied,
         })
@@ -273,20 +297,20 @@ impl Store for WalStore {
         self.ring.entries(from, to, bytes_max)
     }
 
-    fn get(&self, moment: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, level: ReadLevel, place: &[u8]) -> Result<Option<Bytes>> {
         self.check_whole()?;
-        Ok(self.versions.get(moment, place))
+        Ok(self.versions.get(level, place))
     }
 
-    fn part(&self, moment: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
-        let found = self.get(moment, place)?;
+    fn part(&self, level: ReadLevel, place: &[u8], range: Range<usize>) -> Result<Option<Part>> {
+        let found = self.get(level, place)?;
         // A shared part would keep the whole value.
         Ok(found.map(|value| (Bytes::copy_from_slice(part_of(&value, range)), value.len())))
     }
 
-    fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
+    fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<()> {
         self.check_whole()?;
-        self.versions.scan(moment, prefix, from, each);
+        self.versions.scan(level, prefix, from, each);
         Ok(())
     }
 

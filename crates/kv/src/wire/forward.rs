@@ -8,7 +8,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::frame::{FRAME_BYTES_MAX, put_frame};
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 
 const FORWARD: u8 = 4;
 const FORWARDED: u8 = 5;
@@ -32,7 +32,7 @@ const WATCHED_BYTES_LEAST: usize = LENGTH_BYTES + 8;
 
 /// A request, or one of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ForwardedCommand {
     /// Its arguments, the command included: at least one.
     pub request: Vec<Bytes>,
     /// The reply, if the replica that asks has given it already: the request is no business of
@@ -58,7 +58,7 @@ pub struct Forward {
     /// Keys that must have these versions still.
     pub watched: Vec<(Bytes, u64)>,
     /// The requests. A transaction may have none, and be about watched keys only.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<ForwardedCommand>,
 }
 
 /// The leader's answer.
@@ -78,7 +78,7 @@ impl Forward {
     /// Bytes that it takes in a frame.
     pub fn bytes(&self) -> usize {
         let of = |bytes: &Bytes| LENGTH_BYTES + bytes.len();
-        let of_one = |asked: &Asked| {
+        let of_one = |asked: &ForwardedCommand| {
             1 + asked.said.as_ref().map_or(0, of) + LENGTH_BYTES + asked.request.iter().map(of).sum::<usize>()
         };
         let watched = self.watched.iter().map(|(key, _)| of(key) + 8).sum::<usize>();
@@ -103,7 +103,7 @@ pub fn put_forward(forward: &Forward, out: &mut BytesMut) {
             out.put_u64_le(*version);
         }
         out.put_u32_le(requests.len() as u32);
-        for Asked { request, said } in requests {
+        for ForwardedCommand { request, said } in requests {
             out.put_u8(u8::from(said.is_some()));
             said.iter().for_each(|said| put_bytes(out, said));
             out.put_u32_le(request.len() as u32);
@@ -114,13 +114,13 @@ pub fn put_forward(forward: &Forward, out: &mut BytesMut) {
 
 /// Error where there are too many.
 fn bounded(field: &'static str, count: usize, most: usize) -> Read<usize> {
-    if count <= most { Ok(count) } else { Err(Torn { field }) }
+    if count <= most { Ok(count) } else { Err(Malformed { field }) }
 }
 
 /// The request in a frame of a kind.
 pub fn get_forward(kind: u8, bytes: Bytes) -> Read<Forward> {
     if kind != FORWARD {
-        return Err(Torn { field: "the kind of what is passed on" });
+        return Err(Malformed { field: "the kind of what is passed on" });
     }
     let mut reader = Reader::new(bytes);
     let (number, term) = (reader.u64("the number of a request")?, reader.u64("the term of a request")?);
@@ -141,11 +141,11 @@ pub fn get_forward(kind: u8, bytes: Bytes) -> Read<Forward> {
         let count = reader.count("the number of arguments", LENGTH_BYTES)?;
         arguments = bounded("the number of arguments", arguments + count, ARGUMENTS_MAX)?;
         let request = (0..count).map(|_| reader.bytes("an argument")).collect::<Read<Vec<_>>>()?;
-        requests.push(Asked { request, said });
+        requests.push(ForwardedCommand { request, said });
     }
     reader.end()?;
     if requests.is_empty() && !is_transaction || requests.iter().any(|asked| asked.request.is_empty()) {
-        return Err(Torn { field: "a request" });
+        return Err(Malformed { field: "a request" });
     }
     Ok(Forward { number, term, newest, is_resp3, is_transaction, user, watched, requests })
 }
@@ -167,7 +167,7 @@ pub fn put_forwarded(answer: &Forwarded, out: &mut BytesMut) {
 /// The answer in a frame of a kind.
 pub fn get_forwarded(kind: u8, bytes: Bytes) -> Read<Forwarded> {
     if kind != FORWARDED {
-        return Err(Torn { field: "the kind of an answer" });
+        return Err(Malformed { field: "the kind of an answer" });
     }
     let mut reader = Reader::new(bytes);
     let (number, newest) = (reader.u64("the number of a request")?, reader.u64("the newest entry")?);
@@ -181,7 +181,9 @@ pub fn get_forwarded(kind: u8, bytes: Bytes) -> Read<Forwarded> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Bytes, BytesMut, Forward, Forwarded, get_forward, get_forwarded, put_forward, put_forwarded};
+    use super::{
+        Bytes, BytesMut, Forward, Forwarded, ForwardedCommand, get_forward, get_forwarded, put_forward, put_forwarded,
+    };
     use crate::wire::Frames;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -196,7 +198,7 @@ mod tests {
             requests in vec((vec(bytes(), 1..4), proptest::option::of(bytes())), 1..4),
         ) -> Forward {
             let ([number, term, newest], [is_resp3, is_transaction]) = (numbers, flags);
-            let requests = requests.into_iter().map(|(request, said)| Asked { request, said });
+            let requests = requests.into_iter().map(|(request, said)| ForwardedCommand { request, said });
             let requests = requests.take(if is_transaction { 3 } else { 1 }).collect();
             Forward { number, term, newest, is_resp3, is_transaction, user, watched, requests }
         }
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_has_no_request_or_too_many_is_refused() {
-        let asked = Asked { request: vec![Bytes::from("PING")], said: None };
+        let asked = ForwardedCommand { request: vec![Bytes::from("PING")], said: None };
         let forward = Forward {
             number: 1,
             term: 2,
@@ -258,7 +260,10 @@ mod tests {
         assert!(!is_read(&Forward { requests: Vec::new(), ..forward.clone() }));
         assert!(is_read(&Forward { requests: Vec::new(), is_transaction: true, ..forward.clone() }));
         assert!(!is_read(&Forward { requests: vec![asked.clone(), asked.clone()], ..forward.clone() }));
-        assert!(!is_read(&Forward { requests: vec![Asked { request: Vec::new(), said: None }], ..forward.clone() }));
+        assert!(!is_read(&Forward {
+            requests: vec![ForwardedCommand { request: Vec::new(), said: None }],
+            ..forward.clone()
+        }));
         assert!(!is_read(&Forward { user: Bytes::from(vec![b'u'; 129]), ..forward.clone() }));
         assert!(!is_read(&Forward { is_transaction: true, requests: vec![asked; 100_001], ..forward }));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::codec::{Read, Reader, Torn};
+use crate::codec::{Malformed, Read, Reader};
 
 /// Version of the protocol between replicas.
 pub const VERSION: u8 = 1;
@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 8;
 
 /// Why a connection's bytes cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum FrameError {
     /// A frame is longer than any may be, or too short to be one.
     Length(u32),
     /// A frame is not as it was sent.
@@ -22,27 +22,27 @@ pub enum Broken {
     /// The other side speaks another version.
     Version(u8),
     /// A message is not what its kind says.
-    Message(Torn),
+    Message(Malformed),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Length(length) => write!(f, "a frame of {length} bytes: 2 to {FRAME_BYTES_MAX} are allowed"),
-            Broken::Checksum => f.write_str("a frame with a wrong checksum"),
-            Broken::Version(version) => {
+            FrameError::Length(length) => write!(f, "a frame of {length} bytes: 2 to {FRAME_BYTES_MAX} are allowed"),
+            FrameError::Checksum => f.write_str("a frame with a wrong checksum"),
+            FrameError::Version(version) => {
                 write!(f, "version {version} of the protocol between replicas; this one speaks {VERSION}")
             }
-            Broken::Message(torn) => write!(f, "a message in which {torn}"),
+            FrameError::Message(malformed) => write!(f, "a message in which {malformed}"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for FrameError {}
 
-impl From<Torn> for Broken {
-    fn from(torn: Torn) -> Self {
-        Broken::Message(torn)
+impl From<Malformed> for FrameError {
+    fn from(malformed: Malformed) -> Self {
+        FrameError::Message(malformed)
     }
 }
 
@@ -84,11 +84,11 @@ impl Frames {
 
     /// The kind and message of the next frame, or `None` until it is whole. `bytes_max` bounds it
     /// further: a peer that has not said who it is gets little room.
-    pub fn next(&mut self, bytes_max: usize) -> Result<Option<(u8, Bytes)>, Broken> {
+    pub fn next(&mut self, bytes_max: usize) -> Result<Option<(u8, Bytes)>, FrameError> {
         let Some((header, _)) = self.input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         let [length, checksum] = [0, 4].map(|at| u32::from_le_bytes(*header[at..].first_chunk().expect("four bytes")));
         if !(2..=bytes_max.min(FRAME_BYTES_MAX)).contains(&(length as usize)) {
-            return Err(Broken::Length(length));
+            return Err(FrameError::Length(length));
         }
         if self.input.len() < HEADER_BYTES + length as usize {
             return Ok(None);
@@ -96,11 +96,11 @@ impl Frames {
         self.input.advance(HEADER_BYTES);
         let body = self.input.split_to(length as usize).freeze();
         if crc32c::crc32c(&body) != checksum {
-            return Err(Broken::Checksum);
+            return Err(FrameError::Checksum);
         }
         let (version, kind, message) = parts(body)?;
         if version != VERSION {
-            return Err(Broken::Version(version));
+            return Err(FrameError::Version(version));
         }
         Ok(Some((kind, message)))
     }
@@ -113,7 +113,7 @@ fn parts(body: Bytes) -> Read<(u8, u8, Bytes)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Broken, Bytes, BytesMut, FRAME_BYTES_MAX, Frames, put_frame};
+    use super::{Bytes, BytesMut, FRAME_BYTES_MAX, FrameError, Frames, put_frame};
     use bytes::BufMut;
 
     fn frame(kind: u8, message: &[u8]) -> Vec<u8> {
@@ -158,13 +158,13 @@ mod tests {
             frames.input().extend_from_slice(bytes);
             frames.next(bytes_max)
         };
-        assert_eq!(next(&[255; 8], usize::MAX), Err(Broken::Length(u32::MAX)));
-        assert_eq!(next(&[1, 0, 0, 0, 0, 0, 0, 0], usize::MAX), Err(Broken::Length(1)));
-        assert_eq!(next(&frame(1, &[0; 100]), 50), Err(Broken::Length(102)));
+        assert_eq!(next(&[255; 8], usize::MAX), Err(FrameError::Length(u32::MAX)));
+        assert_eq!(next(&[1, 0, 0, 0, 0, 0, 0, 0], usize::MAX), Err(FrameError::Length(1)));
+        assert_eq!(next(&frame(1, &[0; 100]), 50), Err(FrameError::Length(102)));
         let mut other = frame(1, b"");
         other[8] = 9;
         let checksum = crc32c::crc32c(&other[8..]).to_le_bytes();
         other[4..8].copy_from_slice(&checksum);
-        assert_eq!(next(&other, usize::MAX), Err(Broken::Version(9)));
+        assert_eq!(next(&other, usize::MAX), Err(FrameError::Version(9)));
     }
 }

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Entry, Message, MessageType, Snapshot, SnapshotMetadata};
 
 use crate::codec::{ENTRY_BYTES_LEAST, get_entry, get_members, put_entry, put_members};
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 
 /// The types that go over the network, by the number that they have there.
 const TYPES: [MessageType; 13] = [
@@ -61,7 +61,8 @@ pub fn put_message(message: &Message, out: &mut BytesMut) {
 pub fn get_message(bytes: Bytes) -> Read<Message> {
     let mut reader = Reader::new(bytes);
     let kind = usize::from(reader.u8("the type")?);
-    let mut message = Message { msg_type: *TYPES.get(kind).ok_or(Torn { field: "the type" })?, ..Message::default() };
+    let mut message =
+        Message { msg_type: *TYPES.get(kind).ok_or(Malformed { field: "the type" })?, ..Message::default() };
     for number in [
         &mut message.to,
         &mut message.from,
@@ -82,7 +83,7 @@ pub fn get_message(bytes: Bytes) -> Read<Message> {
     let entries: Vec<Entry> = (0..count).map(|_| get_entry(&mut reader)).collect::<Read<_>>()?;
     let follows = |(before, after): (&Entry, &Entry)| before.index.checked_add(1) == Some(after.index);
     if !entries.iter().zip(entries.iter().skip(1)).all(follows) {
-        return Err(Torn { field: "the order of the entries" });
+        return Err(Malformed { field: "the order of the entries" });
     }
     message.entries = entries.into();
     if message.msg_type == MessageType::MsgSnapshot {

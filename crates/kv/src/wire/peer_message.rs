@@ -6,7 +6,7 @@ use raft::eraftpb::Message;
 
 use super::frame::put_frame;
 use super::message::{get_message, put_message};
-use crate::codec::{Read, Reader, Torn};
+use crate::codec::{Malformed, Read, Reader};
 
 const RAFT: u8 = 1;
 const FETCH: u8 = 2;
@@ -120,18 +120,18 @@ pub fn get_peer_message(kind: u8, bytes: Bytes) -> Read<PeerMessage> {
             let is_last = reader.flag("whether a chunk is the last")?;
             let bytes = reader.rest();
             if bytes.len() > CHUNK_BYTES_MAX {
-                return Err(Torn { field: "a chunk" });
+                return Err(Malformed { field: "a chunk" });
             }
             Ok(PeerMessage::Chunk(Chunk { from, to, index, term, number, is_last, bytes }))
         }
-        _ => Err(Torn { field: "the kind of a message" }),
+        _ => Err(Malformed { field: "the kind of a message" }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Bytes, BytesMut, CHUNK_BYTES_MAX, Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};
-    use crate::wire::{Broken, FRAME_BYTES_MAX, Frames};
+    use crate::wire::{FRAME_BYTES_MAX, FrameError, Frames};
     use proptest::prelude::*;
     use raft::eraftpb::{Message, MessageType};
 
@@ -146,7 +146,7 @@ mod tests {
         ]
     }
 
-    fn next(frames: &mut Frames) -> Result<Option<PeerMessage>, Broken> {
+    fn next(frames: &mut Frames) -> Result<Option<PeerMessage>, FrameError> {
         let Some((kind, bytes)) = frames.next(FRAME_BYTES_MAX)? else { return Ok(None) };
         Ok(Some(get_peer_message(kind, bytes)?))
     }

@@ -218,7 +218,7 @@ fn a_full_map_is_seen() {
     };
     assert!(number("process_resident_memory_bytes ") > 1e6 && number("process_start_time_seconds ") > 1.5e9);
     assert!(number("perdura_kv_elections_total ") >= 0.0 && number("perdura_kv_log_clock_ahead_seconds ") < 1.0);
-    assert!(number("perdura_kv_turn_seconds_max ") > 0.0);
+    assert!(number("perdura_kv_step_seconds_max ") > 0.0);
     for key in 0..count {
         assert_eq!(client.call(&["DEL", &format!("key:{key}")]).expect("a reply"), Reply::Number(1));
     }

@@ -144,7 +144,7 @@ impl Run {
             }
             let length = if self.random.one_in(12) { 3000 } else { self.random.below(60) };
             let value = Bytes::from(vec![self.random.below(256) as u8; length as usize]);
-            // A key that is not there is not deleted: a map does not keep that.
+            // A missing key is not deleted: a map does not keep that.
             let deletes = self.random.one_in(4) && state.contains_key(&key);
             changes.push(Change { key, value: (!deletes).then_some(value) });
         }
@@ -191,7 +191,7 @@ impl Run {
 
     fn fail(&mut self) -> Outcome {
         let failed = self.place.failed(&mut self.random);
-        // Closing it writes to the old medium.
+        // Writes of its closing go to the old medium.
         self.store = None;
         self.place = failed;
         self.store = Some(self.place.open().map_err(said)?);

@@ -242,7 +242,7 @@ impl Cluster {
             }
             loop {
                 clients.begin_step();
-                clients.turn(node, now_us).expect("a store");
+                clients.step(node, now_us).expect("a store");
                 if node.wants_persist() {
                     node.persist().expect("a store");
                 }

@@ -1,9 +1,9 @@
 //! The `perdura-kv` command: a replica of a cluster, and what operators do to one.
 //!
-//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`making`]); `check` looks
-//!   at them ([`checking`])
-//! - `recover` makes a new cluster of what one has left that has lost its quorum ([`recovering`])
-//! - `status`, `members`, `transfer` and `backup` ask a running one ([`operating`]), by the address
+//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`creation`]); `check` looks
+//!   at them ([`check`])
+//! - `recover` makes a new cluster of what one has left that has lost its quorum ([`recovery`])
+//! - `status`, `members`, `transfer` and `backup` ask a running one ([`operators`]), by the address
 //!   for replicas ([`line`])
 //!
 //! Exit status: 0 done; 1 the data are damaged, or for `status` the replica is not ready; 2 it
@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod backup_file;
-mod checking;
+mod check;
+mod creation;
 mod line;
-mod making;
-mod operating;
+mod operators;
 mod outcome;
-mod recovering;
+mod recovery;
 mod words;
 
 use std::process::ExitCode;
@@ -90,13 +90,13 @@ fn run(command: Command) -> Outcome<()> {
             let log = perdura_kv::server::logger(&config.log);
             perdura_kv::server::run(config, &log).map_err(Failure::from)
         }
-        "init" => making::init(&config),
-        "join" => making::join(&config, &to.unwrap_or_default()),
-        "restore" => making::restore(&config, &words[0]),
-        "recover" => recovering::recover(&config, &from.unwrap_or_default()),
-        "check" => checking::check(&config),
-        "status" => operating::status(&config, to, json),
-        "add" | "remove" | "promote" | "transfer" => operating::change(&config, to, name, &words),
-        _ => operating::backup(&config, to, &words[0]),
+        "init" => creation::init(&config),
+        "join" => creation::join(&config, &to.unwrap_or_default()),
+        "restore" => creation::restore(&config, &words[0]),
+        "recover" => recovery::recover(&config, &from.unwrap_or_default()),
+        "check" => check::check(&config),
+        "status" => operators::status(&config, to, json),
+        "add" | "remove" | "promote" | "transfer" => operators::change(&config, to, name, &words),
+        _ => operators::backup(&config, to, &words[0]),
     }
 }

@@ -9,7 +9,7 @@ use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
 use super::PersistentState;
-use crate::codec::Torn;
+use crate::codec::Malformed;
 use crate::entry::{Change, Kind, Tag};
 
 /// Makes an empty map that of a new replica.
@@ -40,8 +40,8 @@ pub(super) fn open(map: &dyn OrderedMap, name: &str, ring_bytes: u64) -> Result<
         let what = format!("{name} is a map, but not a replica's: making it was cut off; remove it and make it again");
         return Err(Error::new(ErrorKind::NotFound, what).in_file(name));
     }
-    let persistent_state =
-        PersistentState::from_bytes(meta.into()).map_err(|torn| unreadable("the persistent_state".into(), torn))?;
+    let persistent_state = PersistentState::from_bytes(meta.into())
+        .map_err(|malformed| unreadable("the persistent state".into(), malformed))?;
     let is_partial = match map.get(&[], Ts::MAX) {
         Ok(_) => false,
         Err(error) if error.kind() == perdura_map::ErrorKind::Partial => true,
@@ -78,8 +78,12 @@ fn damaged(what: String) -> Error {
     Error::new(ErrorKind::Damaged, format!("{what}; {remedy}"))
 }
 
-fn unreadable(what: String, torn: Torn) -> Error {
-    if torn.is_of_other_version() { Error::of_other_version(what) } else { damaged(format!("{what}: {torn}")) }
+fn unreadable(what: String, malformed: Malformed) -> Error {
+    if malformed.is_of_other_version() {
+        Error::of_other_version(what)
+    } else {
+        damaged(format!("{what}: {malformed}"))
+    }
 }
 
 /// A chunk or a whole that the map did not take.
@@ -91,7 +95,7 @@ pub(super) fn refused(error: perdura_map::Error) -> Error {
 }
 
 fn tag_of(ts: Ts, bytes: Bytes) -> Result<Tag> {
-    Tag::from_bytes(bytes).map_err(|torn| unreadable(format!("the tag of the entry at {ts}"), torn))
+    Tag::from_bytes(bytes).map_err(|malformed| unreadable(format!("the tag of the entry at {ts}"), malformed))
 }
 
 /// The entries that the map has not forgotten.

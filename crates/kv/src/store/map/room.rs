@@ -68,7 +68,7 @@ impl Room {
         };
         let (mut has_room, usage) = fits();
         self.waits = false;
-        // Room that no collection could free does not start another.
+        // Garbage that no collection could free does not start another.
         if !has_room && !usage.held && usage.garbage >= self.garbage_left + bytes {
             // A round takes long: nobody waits for it here.
             self.waits = map.is_asked();

@@ -33,6 +33,16 @@ pub(super) struct Checkpoint {
     key: Option<Bytes>,
 }
 
+/// A state that was received whole, and is being put in force. It is written out a part at a time,
+/// while log and state go on as they are. Then one new log and one new name put it in force.
+pub(super) struct Taking {
+    pub(super) checkpoint: Checkpoint,
+    pub(super) base: Base,
+    pub(super) pairs: BTreeMap<Bytes, Bytes>,
+    /// Bytes of DRAM that the pairs take.
+    pub(super) bytes: u64,
+}
+
 impl Checkpoint {
     /// Begins to write the state that the log of the same number follows.
     pub(super) fn begin(disk: &dyn Disk, of: u64, base: Base) -> Result<Self> {
@@ -93,8 +103,8 @@ impl Checkpoint {
         disk.sync().map_err(failed)?;
         disk.rename(UNFINISHED, &state_name(self.seal.of)).map_err(failed)?;
         // It cannot be taken back any more.
-        let torn = |error| Error::new(ErrorKind::Medium, format!("{UNFINISHED}: finishing it: {error}"));
-        disk.sync().map_err(torn)?;
+        let unsynced = |error| Error::new(ErrorKind::Medium, format!("{UNFINISHED}: finishing it: {error}"));
+        disk.sync().map_err(unsynced)?;
         match remove_before(disk, self.seal.of) {
             // They go with the next state.
             Err(error) if error.kind() == ErrorKind::Full => Ok(()),

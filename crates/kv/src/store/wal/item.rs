@@ -5,7 +5,7 @@ use raft::eraftpb::Entry;
 
 use super::super::PersistentState;
 use super::super::ring::Base;
-use crate::codec::{Read, Reader, Torn, get_entry, put_bytes, put_entry};
+use crate::codec::{Malformed, Read, Reader, get_entry, put_bytes, put_entry};
 
 const STANDING: u8 = 1;
 const ENTRY: u8 = 2;
@@ -18,7 +18,7 @@ const END: u8 = 7;
 /// An item.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
-    /// The replica's persistent_state.
+    /// The replica's persistent state.
     PersistentState(Box<PersistentState>),
     /// An entry, in place of those from its index on.
     Entry(Entry),
@@ -67,7 +67,7 @@ impl Item {
     pub(super) fn get(reader: &mut Reader) -> Read<Item> {
         Ok(match reader.u8("the kind of an item")? {
             STANDING => {
-                Item::PersistentState(Box::new(PersistentState::from_bytes(reader.bytes("a persistent_state")?)?))
+                Item::PersistentState(Box::new(PersistentState::from_bytes(reader.bytes("a persistent state")?)?))
             }
             ENTRY => Item::Entry(get_entry(reader)?),
             COMMIT => Item::Commit(reader.u64("what is applied")?),
@@ -78,7 +78,7 @@ impl Item {
             RESET => Item::Reset,
             PAIR => Item::Pair(reader.bytes("a key")?, reader.bytes("a value")?),
             END => Item::End(reader.u64("the end")?),
-            _ => return Err(Torn { field: "the kind of an item" }),
+            _ => return Err(Malformed { field: "the kind of an item" }),
         })
     }
 

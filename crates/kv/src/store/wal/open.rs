@@ -9,13 +9,12 @@ use super::super::FOUNDING;
 use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
-use super::PersistentState;
 use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
-use super::config::WalConfig;
 use super::disk::Disk;
 use super::frame::Frames;
 use super::item::Item;
 use super::tail::{Tail, log_name};
+use super::{PersistentState, WalConfig};
 
 /// Writes the files of a new replica.
 pub(super) fn found(
@@ -65,7 +64,7 @@ pub(super) fn open(disk: &dyn Disk, ring_bytes: u64) -> Result<Found> {
     let Some(&newest) = states.last() else {
         return Err(Error::new(ErrorKind::NotFound, "there is no replica in this directory; make one first"));
     };
-    // A failure may have left older files, and a state that was not finished.
+    // Remains of older files, and of a state that was not finished, after a failure.
     remove_before(disk, newest)?;
     match disk.remove(UNFINISHED) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -100,7 +99,7 @@ fn read_state(disk: &dyn Disk, of: u64) -> Result<(Base, Pairs, u64)> {
         let at = frames.at;
         let Some(body) = frames.next()? else { break };
         for item in Item::all(body) {
-            match item.map_err(|torn| Error::unreadable(&name, at, torn))? {
+            match item.map_err(|malformed| Error::unreadable(&name, at, malformed))? {
                 Item::Base(found) => base = Some(found),
                 Item::Pair(key, value) => _ = pairs.insert(key, value),
                 Item::End(index) => end = Some(index),
@@ -141,7 +140,7 @@ impl Replay {
             let at = frames.at;
             let Some(body) = frames.next()? else { break };
             for item in Item::all(body) {
-                let item = item.map_err(|torn| Error::unreadable(&name, at, torn))?;
+                let item = item.map_err(|malformed| Error::unreadable(&name, at, malformed))?;
                 self.item(item).map_err(|error| match error.kind() {
                     ErrorKind::Version => error,
                     _ => Error::damaged(&name, at, error),
@@ -202,7 +201,7 @@ mod tests {
     /// the replica.
     #[test]
     fn a_log_of_a_newer_program_is_not_called_damaged() {
-        // Behind kind and length is the version of a persistent_state. The kind itself has none.
+        // Behind kind and length is the version of a persistent state. The kind itself has none.
         for (at, wanted) in [(5, ErrorKind::Version), (0, ErrorKind::Damaged)] {
             let disk = SimDisk::default();
             let (persistent_state, config) = (PersistentState::founder(7, 1, vec![1]), WalConfig::default());

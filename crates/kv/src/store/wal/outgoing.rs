@@ -14,8 +14,8 @@ use super::super::Outgoing;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::Base;
 use super::item::{Item, put_pair};
+use super::pairs::weight;
 use super::pairs::{Frozen, Walked};
-use super::weight::weight;
 use crate::codec::Reader;
 
 /// Chunks that can be asked for again, besides the first.
@@ -161,7 +161,7 @@ impl Parser {
                     self.rest.extend_from_slice(&whole[whole.len() - left..]);
                     return Ok(());
                 }
-                (_, Err(torn)) => return Err(torn.to_string()),
+                (_, Err(malformed)) => return Err(malformed.to_string()),
             }
         }
     }

@@ -11,7 +11,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 
-use super::weight::weight;
+/// Bytes that a key and its value take besides their own, roughly.
+const EACH_BYTES: usize = 96;
+
+/// Bytes that a key and a value take in DRAM, roughly; no more in a file.
+pub(super) fn weight(key: &[u8], value: &[u8]) -> u64 {
+    (EACH_BYTES + key.len() + value.len()) as u64
+}
 
 /// Keys by what they were before they changed: a value, or none.
 type Before = BTreeMap<Bytes, Option<Bytes>>;

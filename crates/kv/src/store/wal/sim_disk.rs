@@ -58,7 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl SimDisk {
     /// Lets the files have so many bytes together from now on, or as many as they want if it is 0.
-    /// Their content stays.
+    /// Their present bytes stay.
     pub fn limit(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }

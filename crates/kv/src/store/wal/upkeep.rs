@@ -1,15 +1,14 @@
-//! When the state is written out, and how one that was received takes its place (taking.rs).
+//! When the state is written out, and how one that was received takes its place (checkpoint.rs).
 
 use raft::eraftpb::SnapshotMetadata;
 
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
-use super::checkpoint::{Checkpoint, UNFINISHED};
+use super::checkpoint::{Checkpoint, Taking, UNFINISHED};
 use super::disk::Disk;
 use super::item::Item;
 use super::pairs::Pairs;
 use super::tail::{Tail, log_name};
-use super::taking::Taking;
 use super::versions::Versions;
 use super::{PersistentState, WalStore};
 
@@ -38,7 +37,7 @@ impl WalStore {
         if !checkpoint.step(&self.versions.applied().present(), self.config.step_bytes)? {
             return Ok(true);
         }
-        // The content of the state must be in the log before it is in force.
+        // The log must have all of the state before it is in force.
         self.tail.persist(self.config.extent_bytes)?;
         if let Some(checkpoint) = self.checkpoint.take() {
             checkpoint.end(&self.disk, self.applied)?;
@@ -50,8 +49,8 @@ impl WalStore {
         self.tail.persist(self.config.extent_bytes)?;
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
-        // The applied index is said again: if the end of the log before were lost, nothing else
-        // would show it.
+        // The applied index is written again: if the end of the log before were lost, nothing
+        // else would show it.
         let mut first =
             vec![Item::PersistentState(Box::new(self.persistent_state.clone())), Item::Base(base), Item::Commit(index)];
         let pending = self.ring.entries(index + 1, self.ring.last() + 1, u64::MAX)?;

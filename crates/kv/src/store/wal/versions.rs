@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::super::ReadLevel;
 use super::pairs::Pairs;
-use super::weight::weight;
+use super::pairs::weight;
 use crate::entry::Change;
 use crate::machine::draft::{Each, begin};
 
@@ -99,18 +99,18 @@ impl Versions {
         }
     }
 
-    pub(super) fn get(&self, moment: ReadLevel, place: &[u8]) -> Option<Bytes> {
-        match (moment, self.pending.get(place).and_then(|versions| versions.last())) {
+    pub(super) fn get(&self, level: ReadLevel, place: &[u8]) -> Option<Bytes> {
+        match (level, self.pending.get(place).and_then(|versions| versions.last())) {
             (ReadLevel::Newest, Some((_, value))) => value.clone(),
             _ => self.applied.present().get(place).cloned(),
         }
     }
 
-    pub(super) fn scan(&self, moment: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) {
+    pub(super) fn scan(&self, level: ReadLevel, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) {
         let range = (begin(prefix, from), Bound::Unbounded);
         let applied = self.applied.present();
         let mut applied = applied.range::<[u8], _>(range).peekable();
-        let mut pending = self.pending.range::<[u8], _>(range).filter(|_| moment == ReadLevel::Newest).peekable();
+        let mut pending = self.pending.range::<[u8], _>(range).filter(|_| level == ReadLevel::Newest).peekable();
         loop {
             let next = match (applied.peek(), pending.peek()) {
                 (Some((below, _)), Some((above, _))) => (*below).min(*above),

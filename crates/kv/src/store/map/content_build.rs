@@ -1,6 +1,6 @@
 //! The end of a load that has come whole. Its content is sorted, linked and counted in a thread of
 //! its own, for that takes seconds where there are millions of keys. Then it takes the old one's
-//! place by one confirmation, which the store makes itself: so what ends the load before ends it
+//! place by one persist, which the store makes itself: so what ends the load before ends it
 //! whatever the thread is at.
 
 use std::panic::resume_unwind;
@@ -11,14 +11,14 @@ use perdura_map::Loader;
 use super::super::error::{Error, Result};
 
 /// A load whose content is being built.
-pub(super) struct Ending(JoinHandle<perdura_map::Result<Loader>>);
+pub(super) struct ContentBuild(JoinHandle<perdura_map::Result<Loader>>);
 
 fn prepare(mut loader: Loader) -> perdura_map::Result<Loader> {
     loader.prepare()?;
     Ok(loader)
 }
 
-impl Ending {
+impl ContentBuild {
     /// Begins to build it. Error: `Refused` when the system refuses to start a thread.
     pub(super) fn begin(loader: Loader) -> Result<Self> {
         let spawned = Builder::new().name("perdura-load".into()).spawn(move || prepare(loader));

@@ -1,37 +1,41 @@
-//! Inbound connections at the address for replicas: of another replica, whose messages or clients'
-//! requests come this way, or of an operator.
-//!
-//! Until a connection has said who it is, it gets little room and little time.
+//! An inbound connection at the address for replicas: of another replica, whose messages or
+//! clients' requests come this way, or of an operator. Before authentication it gets little room
+//! and little time. `connections` are all of them, `admission` says which are let in.
 
+mod admission;
+mod connections;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 
-use super::channel::Channel;
 use super::handshake::{Handshake, Hello, REQUEST_BYTES_MAX, UNAUTHENTICATED_BYTES_MAX, get_handshake, put_handshake};
+use crate::server::channel::Channel;
+use crate::server::tls::TlsAcceptor;
 use crate::store::Outgoing;
 use crate::wire::{
-    Broken, FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forward, get_peer_message, put_forwarded,
+    FRAME_BYTES_MAX, Forward, Forwarded, FrameError, Frames, PeerMessage, get_forward, get_peer_message, put_forwarded,
 };
 
-/// Most inbound that have not said who they are, or were refused.
+/// Most connections that are not authenticated, or were refused.
 pub const UNAUTHENTICATED_MAX: usize = 128;
 /// Most operators.
 pub const OPERATORS_MAX: usize = 64;
 /// Most replicas that are not known as members. All of a cluster may be such to one that lags.
 pub const UNKNOWN_MAX: usize = 32;
-/// Milliseconds in which a connection must have said who it is.
+/// Milliseconds in which a connection must be authenticated.
 pub const GREETING_MS: u64 = 5000;
 /// Milliseconds that an operator may be silent.
 pub const OPERATOR_MS: u64 = 60_000;
 /// Bytes of a backup that wait to be sent, beyond which no further chunk is read.
 const BACKUP_BYTES_MAX: usize = 1 << 20;
-/// Chunks of a backup that are read before others have their turn.
+/// Chunks of a backup that are read before other events.
 const CHUNKS_MAX: usize = 4;
 
 /// Identity of the other side.
 pub enum Kind {
-    /// It has not said.
+    /// None yet.
     Unauthenticated,
     /// A replica, by its id and the number of its start.
     Peer(u64, u64),
@@ -50,35 +54,40 @@ pub enum PeerFrame {
     Hello(Hello),
     /// Identity of a replica that passes on requests.
     Forwards(Hello),
-    /// Something for this replica.
-    PeerMessage(PeerMessage),
+    /// A message for this replica.
+    Message(PeerMessage),
     /// A request of a client of another replica.
     Forward(Forward),
-    /// A question of an operator.
+    /// A request of an operator.
     AdminRequest(Bytes),
 }
 
 /// An inbound connection.
 pub struct Inbound {
-    /// Its connection.
-    pub channel: Channel,
-    /// Identity of the other side.
-    pub kind: Kind,
-    /// When it was last heard, or took a chunk of a backup. Until it has said who it is: when it
-    /// came.
-    pub heard_ms: u64,
-    /// Where it is, as the network says.
-    pub from: String,
+    channel: Channel,
+    kind: Kind,
+    /// When it was last heard, or took a chunk of a backup. Before authentication: when it came.
+    heard_ms: u64,
+    /// Address of the other side, as the network says.
+    from: String,
     /// Whether it is not read from, for too much of it is under way.
-    pub is_left: bool,
-    /// Whether it is not listened to now: an operator has its answer first.
-    pub is_held: bool,
+    is_left: bool,
+    /// Whether its frames wait: an operator has its answer first.
+    is_held: bool,
     frames: Frames,
     output: BytesMut,
 }
 
+/// All inbound connections.
+pub struct InboundConnections {
+    tls: Option<TlsAcceptor>,
+    connections: BTreeMap<u64, Inbound>,
+    /// Those that have more to be read.
+    readable: VecDeque<u64>,
+}
+
 impl Inbound {
-    /// Somebody who has connected.
+    /// A connection that has just come.
     pub fn new(channel: Channel, now_ms: u64) -> Self {
         let from = channel.socket().remote();
         let (frames, output) = (Frames::default(), BytesMut::new());
@@ -102,8 +111,8 @@ impl Inbound {
         }
     }
 
-    /// The next that it has said, once it is whole.
-    pub fn next(&mut self) -> Result<Option<PeerFrame>, Broken> {
+    /// The next frame, once it is whole.
+    pub fn next(&mut self) -> Result<Option<PeerFrame>, FrameError> {
         self.is_held = matches!(&self.kind, Kind::Operator(backup) if backup.is_some() || !self.output.is_empty());
         if self.is_held {
             return Ok(None);
@@ -119,11 +128,11 @@ impl Inbound {
         };
         let Some((kind, bytes)) = self.frames.next(bytes_max)? else { return Ok(None) };
         match self.kind {
-            Kind::Peer(..) => return Ok(Some(PeerFrame::PeerMessage(get_peer_message(kind, bytes)?))),
+            Kind::Peer(..) => return Ok(Some(PeerFrame::Message(get_peer_message(kind, bytes)?))),
             Kind::Forwarder(_) => return Ok(Some(PeerFrame::Forward(get_forward(kind, bytes)?))),
             _ => {}
         }
-        let misplaced = Broken::Message(crate::codec::Torn { field: "the order of words" });
+        let misplaced = FrameError::Message(crate::codec::Malformed { field: "the order of frames" });
         match (get_handshake(kind, bytes)?, &self.kind) {
             (Handshake::Hello(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Hello(hello))),
             (Handshake::Forwards(hello), Kind::Unauthenticated) => Ok(Some(PeerFrame::Forwards(hello))),
@@ -132,19 +141,14 @@ impl Inbound {
         }
     }
 
-    /// Says something.
-    pub fn say(&mut self, word: &Handshake) {
-        put_handshake(word, &mut self.output);
+    /// Appends a frame to what is sent.
+    pub fn say(&mut self, frame: &Handshake) {
+        put_handshake(frame, &mut self.output);
     }
 
     /// Answers a request that was passed on.
     pub fn answer(&mut self, answer: &Forwarded) {
         put_forwarded(answer, &mut self.output);
-    }
-
-    /// Bytes that wait to be sent.
-    pub fn unsent(&self) -> usize {
-        self.output.len()
     }
 
     /// Sends what waits, and some further chunks of a backup as they find room. Returns whether it

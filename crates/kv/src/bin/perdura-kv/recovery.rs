@@ -8,7 +8,7 @@ use perdura_kv::config::{Config, StoreKind};
 use perdura_kv::server::pool;
 use perdura_kv::store::ErrorKind;
 
-use super::making;
+use super::creation;
 use super::outcome::{Failure, Outcome};
 
 /// Bytes of a chunk.
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// elsewhere may be lost: the replica that has most of the log is the one to recover from.
 pub fn recover(config: &Config, from: &str) -> Outcome<()> {
     if !Path::new(from).is_dir() {
-        return making::restore(config, from);
+        return creation::restore(config, from);
     }
     if pool::is_in_use(Path::new(from)) {
         return Err(Failure::refused(format!("{from}: in use: stop the replica there first")));
@@ -51,7 +51,7 @@ pub fn recover(config: &Config, from: &str) -> Outcome<()> {
     let (index, term) = (snapshot.metadata().index, snapshot.metadata().term);
     println!("{from}: entries up to {index}, of which this replica knew those up to {known} to be committed");
     let (mut number, mut is_over) = (0, false);
-    making::found(config, from, (index, term), || {
+    creation::found(config, from, (index, term), || {
         if is_over {
             return Ok(None);
         }

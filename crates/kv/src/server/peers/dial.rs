@@ -4,9 +4,9 @@
 //! and when more than a bound waits to be sent. What waits is bounded by that, and one message.
 //!
 //! A link of the same kind takes requests of clients to the leader, and brings its answers back.
-//! Requests that it has not sent are known by numbers when it ends, and room `client` bounds them.
+//! Requests that it has not sent are known by numbers when it ends; room `client` bounds them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -15,10 +15,10 @@ use bytes::BytesMut;
 use mio::event::Event;
 use mio::{Registry, Token};
 
-use super::channel::Channel;
 use super::handshake::{Handshake, Hello, UNAUTHENTICATED_BYTES_MAX, get_handshake, put_handshake};
-use super::socket::Socket;
-use super::tls::TlsConnector;
+use crate::server::channel::Channel;
+use crate::server::socket::Socket;
+use crate::server::tls::TlsConnector;
 use crate::wire::{
     FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forwarded, put_forward, put_peer_message,
 };
@@ -29,7 +29,7 @@ const RETRY_MS: [u64; 2] = [50, 1000];
 const GREETING_MS: u64 = 3000;
 
 /// How links are made.
-pub struct Plan {
+pub struct DialSettings {
     /// First frame, but for the replica it is meant for.
     pub hello: Hello,
     /// Encryption.
@@ -71,14 +71,28 @@ pub struct Link {
     retry_ms: u64,
     frames: Frames,
     output: BytesMut,
-    /// Messages that were dropped because too much waited.
-    pub dropped: u64,
-    /// Messages that went.
-    pub sent: u64,
-    /// Why it is down, as it was said last.
-    said: String,
-    /// If it is one of requests: what of them is under way.
+    /// Messages that went, and those that were dropped because too much waited.
+    traffic: LinkTraffic,
+    /// Why it is down, as it was logged last.
+    logged: String,
+    /// Requests that are under way, if it passes requests on.
     forwards: Option<Queue>,
+}
+
+/// Messages of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTraffic {
+    /// Those that went.
+    pub sent: u64,
+    /// Those that were dropped because too much waited.
+    pub dropped: u64,
+}
+
+impl std::ops::AddAssign for LinkTraffic {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.dropped += other.dropped;
+    }
 }
 
 /// Requests that were put into a link's queue, and answers that have come.
@@ -100,28 +114,14 @@ impl Queue {
     }
 }
 
-/// The links of a replica, by the other's id.
-pub type Links = BTreeMap<u64, Link>;
-
 impl Link {
     /// A link to a replica at an address, which is down.
     pub fn new(replica: u64, address: String, token: Token) -> Self {
         let state = State::Down { until_ms: 0 };
         let (frames, output) = (Frames::default(), BytesMut::new());
-        let (dropped, sent, said) = (0, 0, String::new());
-        Self {
-            replica,
-            address,
-            token,
-            state,
-            retry_ms: RETRY_MS[0],
-            frames,
-            output,
-            dropped,
-            sent,
-            said,
-            forwards: None,
-        }
+        let (traffic, logged) = (LinkTraffic::default(), String::new());
+        let retry_ms = RETRY_MS[0];
+        Self { replica, address, token, state, retry_ms, frames, output, traffic, logged, forwards: None }
     }
 
     /// One by which requests are passed on.
@@ -129,7 +129,7 @@ impl Link {
         Self { forwards: Some(Queue::default()), ..Self::new(replica, address, token) }
     }
 
-    /// To whom it goes.
+    /// The replica at its other end.
     pub fn replica(&self) -> u64 {
         self.replica
     }
@@ -144,17 +144,22 @@ impl Link {
         matches!(self.state, State::Up(_))
     }
 
+    /// Messages so far.
+    pub fn traffic(&self) -> LinkTraffic {
+        self.traffic
+    }
+
     /// Puts a message into the queue, if the link is up and has room.
-    pub fn send(&mut self, message: &PeerMessage, plan: &Plan) {
+    pub fn send(&mut self, message: &PeerMessage, settings: &DialSettings) {
         if !self.is_up() {
             return;
         }
-        if self.output.len() > plan.queue_bytes_max {
-            self.dropped += 1;
+        if self.output.len() > settings.queue_bytes_max {
+            self.traffic.dropped += 1;
             return;
         }
         put_peer_message(message, &mut self.output);
-        self.sent += 1;
+        self.traffic.sent += 1;
     }
 
     /// Puts a request into the queue of a link that is up.
@@ -195,11 +200,11 @@ impl Link {
     }
 
     /// Looks at what is due: a new try, or the end of a try that takes too long.
-    pub fn tick(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> Option<LinkEvent> {
+    pub fn tick(&mut self, settings: &DialSettings, registry: &Registry, now_ms: u64) -> Option<LinkEvent> {
         let outcome = match &mut self.state {
-            State::Down { until_ms } if *until_ms <= now_ms => self.begin(plan, registry, now_ms),
+            State::Down { until_ms } if *until_ms <= now_ms => self.begin(settings, registry, now_ms),
             State::Naming(found) => match found.try_recv() {
-                Ok(Ok(address)) => self.connect(address, plan, registry, now_ms),
+                Ok(Ok(address)) => self.connect(address, settings, registry, now_ms),
                 Ok(Err(error)) => Err(error),
                 Err(TryRecvError::Empty) => Ok(()),
                 Err(TryRecvError::Disconnected) => Err(io::Error::other("the name was not looked up")),
@@ -210,9 +215,9 @@ impl Link {
         outcome.err().and_then(|error| self.fail(now_ms, error.to_string()))
     }
 
-    fn begin(&mut self, plan: &Plan, registry: &Registry, now_ms: u64) -> io::Result<()> {
+    fn begin(&mut self, settings: &DialSettings, registry: &Registry, now_ms: u64) -> io::Result<()> {
         if let Ok(address) = self.address.parse() {
-            return self.connect(address, plan, registry, now_ms);
+            return self.connect(address, settings, registry, now_ms);
         }
         let (sender, receiver) = mpsc::channel();
         let name = self.address.clone();
@@ -227,23 +232,35 @@ impl Link {
         std::thread::Builder::new().name("name".into()).spawn(look_up).map(drop)
     }
 
-    fn connect(&mut self, address: SocketAddr, plan: &Plan, registry: &Registry, now_ms: u64) -> io::Result<()> {
+    fn connect(
+        &mut self,
+        address: SocketAddr,
+        settings: &DialSettings,
+        registry: &Registry,
+        now_ms: u64,
+    ) -> io::Result<()> {
         let socket = Socket::connect(address)?;
-        let tls = plan.tls.as_ref().map(|tls| tls.connection(&self.address)).transpose()?;
+        let tls = settings.tls.as_ref().map(|tls| tls.connection(&self.address)).transpose()?;
         let channel = Channel::new(socket, tls, registry, self.token)?;
         self.frames = Frames::default();
         self.output.clear();
-        let hello = Hello { meant: self.replica, ..plan.hello.clone() };
-        let word = if self.forwards.is_some() { Handshake::Forwards(hello) } else { Handshake::Hello(hello) };
-        put_handshake(&word, &mut self.output);
+        let hello = Hello { meant: self.replica, ..settings.hello.clone() };
+        let frame = if self.forwards.is_some() { Handshake::Forwards(hello) } else { Handshake::Hello(hello) };
+        put_handshake(&frame, &mut self.output);
         self.forwards = self.forwards.take().map(|_| Queue { bytes: self.output.len() as u64, ..Queue::default() });
         self.state = State::Greeting { channel, since_ms: now_ms };
         Ok(())
     }
 
     /// Something has happened to the socket.
-    pub fn happened(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8], now_ms: u64) -> Option<LinkEvent> {
-        match self.go_on(event, plan, scratch) {
+    pub fn happened(
+        &mut self,
+        event: &Event,
+        settings: &DialSettings,
+        scratch: &mut [u8],
+        now_ms: u64,
+    ) -> Option<LinkEvent> {
+        match self.go_on(event, settings, scratch) {
             Ok(false) => None,
             Ok(true) => {
                 let State::Greeting { channel, .. } = std::mem::replace(&mut self.state, State::Down { until_ms: 0 })
@@ -252,7 +269,7 @@ impl Link {
                 };
                 self.state = State::Up(channel);
                 self.retry_ms = RETRY_MS[0];
-                self.said.clear();
+                self.logged.clear();
                 Some(LinkEvent::Up)
             }
             Err(why) => self.fail(now_ms, why),
@@ -260,8 +277,8 @@ impl Link {
     }
 
     /// Returns whether the other side has said welcome.
-    fn go_on(&mut self, event: &Event, plan: &Plan, scratch: &mut [u8]) -> Result<bool, String> {
-        let said = |error: io::Error| error.to_string();
+    fn go_on(&mut self, event: &Event, settings: &DialSettings, scratch: &mut [u8]) -> Result<bool, String> {
+        let text = |error: io::Error| error.to_string();
         let (channel, greets) = match &mut self.state {
             State::Greeting { channel, .. } => (channel, true),
             State::Up(channel) => (channel, false),
@@ -273,16 +290,16 @@ impl Link {
             return if error.kind() == io::ErrorKind::NotConnected { Ok(false) } else { Err(error.to_string()) };
         }
         if greets {
-            channel.socket().tune(Some(plan.silence_ms));
+            channel.socket().tune(Some(settings.silence_ms));
         }
-        channel.write(&mut self.output).map_err(said)?;
+        channel.write(&mut self.output).map_err(text)?;
         let mut is_welcome = false;
-        while let Some(count) = channel.read(scratch).map_err(said)? {
+        while let Some(count) = channel.read(scratch).map_err(text)? {
             if count == 0 {
                 return Err("the other side has closed the connection".into());
             }
             self.frames.input().extend_from_slice(&scratch[..count]);
-            let wrong = |what: crate::wire::Broken| format!("the other side sends {what}");
+            let wrong = |what: crate::wire::FrameError| format!("the other side sends {what}");
             let bytes_max = if greets || self.forwards.is_none() { UNAUTHENTICATED_BYTES_MAX } else { FRAME_BYTES_MAX };
             while let Some((kind, bytes)) = self.frames.next(bytes_max).map_err(wrong)? {
                 if let (Some(queue), false) = (&mut self.forwards, greets)
@@ -291,9 +308,9 @@ impl Link {
                     queue.answers.push(answer);
                     continue;
                 }
-                match get_handshake(kind, bytes).map_err(|torn| wrong(torn.into()))? {
+                match get_handshake(kind, bytes).map_err(|malformed| wrong(malformed.into()))? {
                     Handshake::Welcome { cluster, replica } if greets => {
-                        if (cluster, replica) != (plan.hello.cluster, self.replica) {
+                        if (cluster, replica) != (settings.hello.cluster, self.replica) {
                             return Err(format!("it is replica {replica} of cluster {cluster:032x}"));
                         }
                         is_welcome = true;
@@ -304,26 +321,26 @@ impl Link {
             }
         }
         // An encrypted channel may have something to say back, or only now take what waits.
-        channel.write(&mut self.output).map_err(said)?;
+        channel.write(&mut self.output).map_err(text)?;
         Ok(is_welcome)
     }
 
-    /// The link is down, and is tried again later. LinkEvent only if it is another reason than the
-    /// last time.
+    /// The link is down, and is tried again later. An event only if the reason is another than last
+    /// time.
     fn fail(&mut self, now_ms: u64, why: String) -> Option<LinkEvent> {
         self.state = State::Down { until_ms: now_ms + self.retry_ms };
         self.retry_ms = (2 * self.retry_ms).min(RETRY_MS[1]);
         self.forwards.iter_mut().for_each(|queue| queue.sent(self.output.len()));
         self.output.clear();
-        let is_new = why != self.said;
-        self.said.clone_from(&why);
+        let is_new = why != self.logged;
+        self.logged.clone_from(&why);
         is_new.then_some(LinkEvent::Down(why))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BytesMut, Channel, Hello, Link, PeerMessage, Plan, Socket, State, Token};
+    use super::{BytesMut, Channel, DialSettings, Hello, Link, PeerMessage, Socket, State, Token};
     use crate::wire::{Chunk, put_peer_message};
     use bytes::Bytes;
 
@@ -337,17 +354,20 @@ mod tests {
         let channel = Channel::new(socket, None, poll.registry(), Token(1)).expect("a channel");
         let mut link = Link::new(2, String::new(), Token(1));
         link.state = State::Up(channel);
-        let plan = Plan { hello: Hello::default(), tls: None, queue_bytes_max: 1 << 20, silence_ms: 1000 };
+        let settings = DialSettings { hello: Hello::default(), tls: None, queue_bytes_max: 1 << 20, silence_ms: 1000 };
         let bytes = Bytes::from(vec![0; 100_000]);
         let message = PeerMessage::Chunk(Chunk { from: 1, to: 2, index: 1, term: 1, number: 0, is_last: false, bytes });
         let mut one = BytesMut::new();
         put_peer_message(&message, &mut one);
         for _ in 0..1000 {
-            link.send(&message, &plan);
+            link.send(&message, &settings);
             let _ = link.flush(1);
-            assert!(link.output.len() <= plan.queue_bytes_max + one.len(), "{}", link.output.len());
+            assert!(link.output.len() <= settings.queue_bytes_max + one.len(), "{}", link.output.len());
         }
-        assert!(link.is_up() && link.dropped > 500 && link.sent + link.dropped == 1000, "{link:?}");
-        assert!(link.output.len() > plan.queue_bytes_max);
+        assert!(
+            link.is_up() && link.traffic.dropped > 500 && link.traffic.sent + link.traffic.dropped == 1000,
+            "{link:?}"
+        );
+        assert!(link.output.len() > settings.queue_bytes_max);
     }
 }

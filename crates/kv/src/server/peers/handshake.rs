@@ -9,7 +9,7 @@
 //! | 32 hello | magic (8), cluster (16), replica (8), meant (8), start (8), two addresses |
 //! | 33 welcome | cluster (16), replica (8) |
 //! | 34 refusal | a text |
-//! | 35 question, 36 answer | of operators (admin.rs) |
+//! | 35 request, 36 response | of operators (server/admin) |
 //! | 37 hello of a connection for clients' requests (wire/forward.rs) | as 32 |
 //!
 //! The addresses are those of the connecting replica for peers and for clients.
@@ -18,7 +18,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::codec::{Read, Reader, Torn, put_bytes};
+use crate::codec::{Malformed, Read, Reader, put_bytes};
 use crate::config::ADDRESS_BYTES_MAX;
 use crate::wire::put_frame;
 
@@ -26,15 +26,15 @@ const MAGIC: [u8; 8] = *b"PERDURKV";
 const HELLO: u8 = 32;
 const WELCOME: u8 = 33;
 const REFUSAL: u8 = 34;
-const QUESTION: u8 = 35;
-const ANSWER: u8 = 36;
+const REQUEST: u8 = 35;
+const RESPONSE: u8 = 36;
 const HELLO_OF_FORWARDS: u8 = 37;
 
 /// Most bytes of a frame before authentication.
-pub const UNAUTHENTICATED_BYTES_MAX: usize = 4096;
-/// Most bytes of a question of an operator.
-pub const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of an answer to an operator.
+pub(crate) const UNAUTHENTICATED_BYTES_MAX: usize = 4096;
+/// Most bytes of a request of an operator.
+pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a response to an operator.
 pub const RESPONSE_BYTES_MAX: usize = 4 << 20;
 const REFUSAL_BYTES_MAX: usize = 1024;
 
@@ -61,7 +61,7 @@ impl Addresses {
             Ok(text) if text.len() <= ADDRESS_BYTES_MAX && text.chars().all(|c| c.is_ascii_graphic()) => {
                 Ok(text.to_owned())
             }
-            _ => Err(Torn { field: "an address" }),
+            _ => Err(Malformed { field: "an address" }),
         };
         Ok(Self { peer: text(peer)?, client: text(client)? })
     }
@@ -85,9 +85,9 @@ pub struct Hello {
 /// Frames before messages, and those of operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// The first of who connects.
+    /// The first frame of the connecting side.
     Hello(Hello),
-    /// The first of who connects to pass on requests of clients.
+    /// The first frame of a replica that connects to pass on requests of clients.
     Forwards(Hello),
     /// They belong together.
     Welcome {
@@ -98,15 +98,15 @@ pub enum Handshake {
     },
     /// They do not, and why.
     Refusal(String),
-    /// Of an operator.
+    /// A request of an operator.
     AdminRequest(Bytes),
-    /// To an operator.
+    /// A response to an operator.
     AdminResponse(Bytes),
 }
 
-/// Appends the frame of a word.
-pub fn put_handshake(word: &Handshake, out: &mut BytesMut) {
-    match word {
+/// Appends the frame of a handshake.
+pub fn put_handshake(handshake: &Handshake, out: &mut BytesMut) {
+    match handshake {
         Handshake::Hello(hello) => put_frame(out, HELLO, |out| put_hello(hello, out)),
         Handshake::Forwards(hello) => put_frame(out, HELLO_OF_FORWARDS, |out| put_hello(hello, out)),
         Handshake::Welcome { cluster, replica } => put_frame(out, WELCOME, |out| {
@@ -116,8 +116,8 @@ pub fn put_handshake(word: &Handshake, out: &mut BytesMut) {
         Handshake::Refusal(why) => put_frame(out, REFUSAL, |out| {
             out.put_slice(&why.as_bytes()[..why.floor_char_boundary_at(REFUSAL_BYTES_MAX)]);
         }),
-        Handshake::AdminRequest(bytes) => put_frame(out, QUESTION, |out| out.put_slice(bytes)),
-        Handshake::AdminResponse(bytes) => put_frame(out, ANSWER, |out| out.put_slice(bytes)),
+        Handshake::AdminRequest(bytes) => put_frame(out, REQUEST, |out| out.put_slice(bytes)),
+        Handshake::AdminResponse(bytes) => put_frame(out, RESPONSE, |out| out.put_slice(bytes)),
     }
 }
 
@@ -139,14 +139,14 @@ impl Boundary for str {
     }
 }
 
-/// The word in a frame of a kind.
+/// The handshake in a frame of a kind.
 pub fn get_handshake(kind: u8, bytes: Bytes) -> Read<Handshake> {
     let mut reader = Reader::new(bytes);
-    let word = match kind {
+    let handshake = match kind {
         HELLO | HELLO_OF_FORWARDS => {
             let magic = reader.u64("the magic")?.to_le_bytes();
             if magic != MAGIC {
-                return Err(Torn { field: "the magic" });
+                return Err(Malformed { field: "the magic" });
             }
             let cluster = reader.u128("the cluster")?;
             let (replica, meant) = (reader.u64("the replica")?, reader.u64("the replica that is meant")?);
@@ -157,12 +157,12 @@ pub fn get_handshake(kind: u8, bytes: Bytes) -> Read<Handshake> {
         }
         WELCOME => Handshake::Welcome { cluster: reader.u128("the cluster")?, replica: reader.u64("the replica")? },
         REFUSAL => return Ok(Handshake::Refusal(String::from_utf8_lossy(&reader.rest()).into_owned())),
-        QUESTION => return Ok(Handshake::AdminRequest(reader.rest())),
-        ANSWER => return Ok(Handshake::AdminResponse(reader.rest())),
-        _ => return Err(Torn { field: "the kind of a frame before messages" }),
+        REQUEST => return Ok(Handshake::AdminRequest(reader.rest())),
+        RESPONSE => return Ok(Handshake::AdminResponse(reader.rest())),
+        _ => return Err(Malformed { field: "the kind of a frame before messages" }),
     };
     reader.end()?;
-    Ok(word)
+    Ok(handshake)
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     use crate::wire::Frames;
     use bytes::{Bytes, BytesMut};
 
-    fn words() -> Vec<Handshake> {
+    fn handshakes() -> Vec<Handshake> {
         let addresses = Addresses { peer: "host:1".into(), client: "[::1]:2".into() };
         let hello = Hello { cluster: 1 << 100, replica: 2, meant: 3, start: 4, addresses };
         vec![
@@ -185,19 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn words_come_back() {
-        for word in words() {
+    fn handshakes_come_back() {
+        for handshake in handshakes() {
             let mut frames = Frames::default();
-            put_handshake(&word, frames.input());
+            put_handshake(&handshake, frames.input());
             let (kind, bytes) = frames.next(1000).expect("sound").expect("whole");
-            assert_eq!(get_handshake(kind, bytes), Ok(word));
+            assert_eq!(get_handshake(kind, bytes), Ok(handshake));
         }
     }
 
     #[test]
     fn a_hello_that_is_cut_or_has_another_magic_is_refused() {
         let mut out = BytesMut::new();
-        put_handshake(&words()[0], &mut out);
+        put_handshake(&handshakes()[0], &mut out);
         let whole = out.freeze().slice(10..);
         for cut in 0..whole.len() {
             assert!(get_handshake(32, whole.slice(..cut)).is_err(), "{cut}");

@@ -1,0 +1,131 @@
+//! Services that every part of a server uses: the configuration, the log, the clock, events, and
+//! keys of connections.
+
+use std::io;
+use std::time::Duration;
+
+use mio::{Events, Poll, Registry, Token};
+use slog::{Logger, warn};
+
+use super::clock::Clock;
+use super::listeners::Port;
+use super::refusals::Refusals;
+use crate::config::Config;
+
+/// Source of a poll event. The number of a token is this and a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Listener,
+    Client,
+    Link,
+    Inbound,
+    Browser,
+    Signal,
+    Forwards,
+}
+
+const SOURCES: [Source; 7] = [
+    Source::Listener,
+    Source::Client,
+    Source::Link,
+    Source::Inbound,
+    Source::Browser,
+    Source::Signal,
+    Source::Forwards,
+];
+const SOURCE_SHIFT: u32 = 56;
+
+impl Source {
+    /// The token of a key.
+    pub fn token(self, key: u64) -> Token {
+        Token(((self as u64) << SOURCE_SHIFT | key) as usize)
+    }
+
+    /// Source of a token, and its key.
+    pub fn of(token: Token) -> (Source, u64) {
+        let word = token.0 as u64;
+        (SOURCES[(word >> SOURCE_SHIFT) as usize % SOURCES.len()], word & ((1 << SOURCE_SHIFT) - 1))
+    }
+}
+
+/// The services.
+pub struct Runtime {
+    config: Config,
+    log: Logger,
+    clock: Clock,
+    poll: Poll,
+    /// The last key of a link, a connection or a browser. None is used twice.
+    last_key: u64,
+    /// Refused connections, by port.
+    refusals: [Refusals; 3],
+}
+
+impl Runtime {
+    /// The services under a configuration. Time begins now.
+    pub fn new(config: Config, log: Logger) -> io::Result<Self> {
+        let (clock, poll, refusals) = (Clock::start(), Poll::new()?, Default::default());
+        Ok(Self { config, log, clock, poll, last_key: 0, refusals })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The log for operators.
+    pub fn log(&self) -> &Logger {
+        &self.log
+    }
+
+    /// Registry of the sockets whose events are waited for.
+    pub fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Waits for events, at most for so long.
+    pub fn wait(&mut self, events: &mut Events, most_us: u64) -> io::Result<()> {
+        match self.poll.poll(events, Some(Duration::from_micros(most_us))) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Microseconds since the start.
+    pub fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// Milliseconds since the start.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// A key that none has had.
+    pub fn key(&mut self) -> u64 {
+        self.last_key += 1;
+        self.last_key
+    }
+
+    /// The key that was given last.
+    #[cfg(test)]
+    pub fn last_key(&self) -> u64 {
+        self.last_key
+    }
+
+    /// Logs that a connection was refused or closed, but not each if there are many.
+    pub fn refuse(&mut self, port: Port, from: &str, why: &str) {
+        if let Some(left_out) = self.refusals[port as usize].note(self.clock.now_ms()) {
+            warn!(self.log, "refused a connection"; "at" => port.name(), "from" => from, "why" => why, "left_out" => left_out);
+        }
+    }
+
+    /// Logs how many refused connections have no line of their own.
+    pub fn log_refusals(&mut self) {
+        let now_ms = self.clock.now_ms();
+        for port in [Port::Client, Port::Peer, Port::Browser] {
+            if let Some(count) = self.refusals[port as usize].take_left_out(now_ms) {
+                warn!(self.log, "refused further connections"; "at" => port.name(), "count" => count);
+            }
+        }
+    }
+}
