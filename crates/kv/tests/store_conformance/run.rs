@@ -11,7 +11,7 @@ use perdura_pmem::sim::Random;
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState, Entry, EntryType};
 
-use crate::model::Model;
+use super::model::Model;
 
 const CALLS: u64 = 80;
 const BYTES: u64 = 1 << 20;
