@@ -61,7 +61,7 @@ struct Index_walk
   bool has_moved= false;
 };
 
-/* What a search takes from the entries, so that it reads fewer rows or none. */
+/* Use of the entries by a search, so that it reads fewer rows or none. */
 struct Entry_plan
 {
   /* The parts of the key are all that the statement wants: the row is not read. */

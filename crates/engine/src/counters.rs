@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 /// Declares [`Counters`].
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The values of the server's status variables. Counters start at 0 when the pool is opened;
-        /// gauges, marked so, are present values.
+        /// The values of the server's status variables. Counters start at 0 when the pool is
+        /// opened; gauges, marked so, are present values.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*

@@ -23,29 +23,5 @@ pub(crate) use patterns::has_spaces;
 pub use record::{from_bytes as user_from_bytes, to_bytes as user_to_bytes};
 pub(crate) use rights::{Denied, may};
 pub(crate) use stored::{Acl, Found, RULES_BYTES_MAX, USERS_MAX, count_in, delete_user, put_user, user_in};
+pub(crate) use user::CATEGORIES;
 pub use user::User;
-
-/// All categories of commands, in the order of Redis.
-pub(crate) const CATEGORIES: [&str; 21] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];

@@ -80,7 +80,6 @@ mod verdict;
 mod wait;
 
 use batches::Batches;
-pub use clients::TOO_MANY;
 pub use connection::Peer;
 pub use notices::Notice;
 use peer_sessions::PeerSessions;
@@ -89,6 +88,9 @@ use shared::Shared;
 pub use statistics::Statistics;
 pub use step::STEP_PLACES;
 use table::Table;
+
+/// Reply to a connection beyond `connections_max`.
+pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// All clients of a replica.
 #[derive(Debug)]

@@ -58,7 +58,7 @@ use admin::Admin;
 use browsers::Browsers;
 use client_sockets::ClientSockets;
 pub use clock::{draw, draw_long, wall_ms};
-use listeners::{Listeners, Port};
+use listeners::Listeners;
 pub use logs::logger;
 use metrics::Traffic;
 use peers::directory::PeerDirectory;
@@ -69,6 +69,7 @@ use peers::links::Links;
 use pool::{Lock, StartError};
 use renewal::Renewal;
 use reports::LastLogged;
+use runtime::Port;
 use runtime::Runtime;
 use schedule::Schedule;
 

@@ -3,21 +3,6 @@
 //! The fast path pins a lane of the active generation, checks again that the generation is still
 //! active, and moves the lane's tail. If the lane is full it tries the next; if all are full it
 //! switches generations. Keeps (I5).
-//!
-//! If no generation is free it waits in rounds of a millisecond, and goes on waiting for as long as
-//! anybody makes progress: commits are stored, transactions end, the log switches. So a commit of
-//! any size that is being stored costs the others time and no error. It gives up, with LogFull,
-//! after so many rounds in which nothing of this happened:
-//!
-//! - [`ROUNDS_STORING`] if a commit is on its way from its CSN to its last word, which cannot fail
-//!   and so will end (I5): a large one stores its words for long without a sign;
-//! - otherwise [`ROUNDS_IDLE`], or for a transaction that holds a generation itself
-//!   [`ROUNDS_PATIENT`] and one for each holder before it: the longest holder first, which may make
-//!   room for the others.
-//!
-//! That bounds the wait: nobody who waits has room, so only those can go on who had it before. What
-//! is still free in the active generation, and then the commits in flight, come to an end. Whatever
-//! they free, a switch gives to one of those that wait before it is open to all.
 
 use crate::control::Control;
 use crate::copy_forward::copy_oldest_forward;
@@ -48,6 +33,21 @@ enum Switched {
 }
 
 /// A reservation that waits.
+///
+/// If no generation is free it waits in rounds of a millisecond, and goes on waiting for as long as
+/// anybody makes progress: commits are stored, transactions end, the log switches. So a commit of
+/// any size that is being stored costs the others time and no error. It gives up, with LogFull,
+/// after so many rounds in which nothing of this happened:
+///
+/// - [`ROUNDS_STORING`] if a commit is on its way from its CSN to its last word, which cannot fail
+///   and so will end (I5): a large one stores its words for long without a sign;
+/// - otherwise [`ROUNDS_IDLE`], or for a transaction that holds a generation itself
+///   [`ROUNDS_PATIENT`] and one for each holder before it: the longest holder first, which may make
+///   room for the others.
+///
+/// That bounds the wait: nobody who waits has room, so only those can go on who had it before. What
+/// is still free in the active generation, and then the commits in flight, come to an end. Whatever
+/// they free, a switch gives to one of those that wait before it is open to all.
 struct Wait<'a> {
     waiting: Waiting<'a>,
     /// The progress seen last.
@@ -66,7 +66,7 @@ impl Wait<'_> {
         if self.idle >= log.patience(txid) {
             return Err(log.held());
         }
-        // A wake of this thread says that somebody gets on.
+        // A thread that wakes this one says with it that somebody gets on.
         self.idle += u32::from(!self.waiting.wait(ROUND));
         Ok(())
     }

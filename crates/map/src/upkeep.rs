@@ -1,7 +1,7 @@
 //! Upkeep of a map beside its writers: collection rounds, the traversal after a start, the audit,
 //! and the thread that runs them.
 //!
-//! - [`round`]: a collection round; [`list_round`] and [`tree_round`] are the parts that differ
+//! - [`round`] and [`collection`]: a collection round; [`list_round`] and [`tree_round`] are the parts that differ
 //!   between the structures ([`structure`])
 //! - [`traversal`]: content of the pages that were in use at the start
 //! - [`audit`]: the check of everything reachable
@@ -9,6 +9,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod background;
+mod collection;
 mod list_round;
 pub(crate) mod round;
 pub(crate) mod structure;

@@ -1,5 +1,5 @@
-//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): salts of the log, seeded choices, and the hashes of
-//! the simulation. The numbers of a seed are the same in every version.
+//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): salts of the log, seeded choices, and the hashes
+//! of the simulation. The numbers of a seed are the same in every version.
 
 /// Step of the state from number to number: 2^64 divided by the golden ratio.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

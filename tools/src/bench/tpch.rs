@@ -1,10 +1,7 @@
 //! TPC-H beside InnoDB: its 22 queries, each engine in a server of its own (see `pair`).
-//!
-//! A plan decides more of a query's time here than an engine does, so this says how well the costs
-//! that the engine tells the optimizer are chosen: once with what ANALYZE TABLE gives, which is the
-//! engines' own statistics, and once with the server's (PERSISTENT FOR ALL; cases
-//! `.../persistent`). In each run the answers of both engines are compared with each other and with
-//! the reference answers.
+//! Plans decide most of the time, so this judges the costs that the engine tells the optimizer, once
+//! with the engines' own statistics and once with the server's (`.../persistent`). Answers of both
+//! are compared with each other and with the reference answers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

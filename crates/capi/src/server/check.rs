@@ -15,8 +15,8 @@ use std::ffi::c_void;
 pub struct PerduraCheckHooks {
     /// Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
     pub goes_on: unsafe extern "C" fn(context: *mut c_void, done: u64, all: u64) -> bool,
-    /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and of which
-    /// index it is, or `PERDURA_NO_INDEX`.
+    /// Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and the
+    /// index that it is in, or `PERDURA_NO_INDEX`.
     pub fault: unsafe extern "C" fn(context: *mut c_void, text: *const u8, bytes: usize, index: u32),
     /// Makes the key that the row in the record has in the index of this number. False if nobody
     /// can tell.

@@ -59,7 +59,7 @@ pub enum Record {
         page: u64,
         /// Positions in the page, ascending, with the new words.
         rows: Vec<(u16, Word)>,
-        /// Checksum of the versions, see [`delta_crc`].
+        /// Checksum of the versions, see `delta_crc`.
         crc: u32,
     },
     /// Some rows of page `page` are deleted: their words get the flag. `crc` covers the checksums
@@ -71,7 +71,7 @@ pub enum Record {
         page: u64,
         /// Positions in the page, ascending.
         rows: Vec<u16>,
-        /// Checksum of the versions, see [`delta_crc`].
+        /// Checksum of the versions, see `delta_crc`.
         crc: u32,
     },
     /// The words of `rows` rows of page `page` become those in the spilled page at `place`.
@@ -97,7 +97,7 @@ pub enum Record {
         inserted: u64,
         /// The slots deleted.
         deleted: u64,
-        /// Checksum of the entries, see [`delta_crc`].
+        /// Checksum of the entries, see `delta_crc`.
         crc: u32,
     },
 }

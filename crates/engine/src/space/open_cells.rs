@@ -1,18 +1,5 @@
 //! The open segments of one owner, a shard or a bulk insert: those whose cells it fills, at most
 //! one for each class.
-//!
-//! A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
-//! each from the start would make a small table large; too few would waste cells. So a class has to
-//! earn its segment: its versions go to the next larger open cells until they have wasted a quarter
-//! of a segment there (`fragmentation.rs`, kept for the whole table). From then on each owner opens
-//! a segment of that class. For a version larger than all open cells the owner opens a class twice
-//! the largest open one, or larger still if the version needs it, so that rows of growing length
-//! open few. When an owner closes a segment partly filled, the next owner that asks for its class
-//! continues there. Whoever moves rows takes no segment into use: it fills up those that are
-//! offered.
-//!
-//! So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
-//! one, beside what rounding versions up to cells wastes.
 
 use super::segments::{OpenCells, OpenSegment, Segments};
 use crate::error::{ErrorKind, Result};
@@ -33,6 +20,19 @@ pub trait SegmentOwner {
 }
 
 /// The open segments of one owner.
+///
+/// A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
+/// each from the start would make a small table large; too few would waste cells. So a class has to
+/// earn its segment: its versions go to the next larger open cells until they have wasted a quarter
+/// of a segment there (`losses.rs`, kept for the whole table). From then on each owner opens a
+/// segment of that class. For a version larger than all open cells the owner opens a class twice
+/// the largest open one, or larger still if the version needs it, so that rows of growing length
+/// open few. When an owner closes a segment partly filled, the next owner that asks for its class
+/// continues there. Whoever moves rows takes no segment into use: it fills up those that are
+/// offered.
+///
+/// So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
+/// one, beside what rounding versions up to cells wastes.
 pub struct OpenSet<O: SegmentOwner> {
     segments: Vec<O::Segment>,
     /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is

@@ -2,7 +2,31 @@
 
 use sha2::{Digest, Sha256};
 
-use super::CATEGORIES;
+/// All categories of commands, in the order of Redis.
+pub(crate) const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
 use super::patterns::{KeyPattern, has_spaces};
 use crate::command::{self, Command};
 

@@ -28,9 +28,6 @@ use crate::node::{Done, JUMP_MS_MAX, Node, Outcome, Role};
 use crate::resp::{Limits, Reply};
 use crate::store::{self, ReadLevel, View};
 
-/// Reply to a connection beyond `connections_max`.
-pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
-
 /// Bytes of a connection's reads that are not done, and of what came between them, beyond which no
 /// further request is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::context::Context;
 use super::greeting::REDIS_VERSION;
+use super::shared::Shared;
 use crate::machine::draft::Draft;
-use crate::node::Role;
+use crate::node::{Node, Role};
 use crate::resp::Reply;
 use crate::store::{ReadLevel, View};
 
@@ -52,10 +53,12 @@ pub fn answer(context: &Context<'_>, request: &[Bytes]) -> Reply {
     Reply::text(text)
 }
 
+fn line(key: &'static str, value: &dyn Display) -> (&'static str, String) {
+    (key, value.to_string())
+}
+
 fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
     let (settings, status) = (&context.shared.settings, context.node.status());
-    let statistics = &context.shared.statistics;
-    let line = |key: &'static str, value: &dyn Display| (key, value.to_string());
     let uptime = context.now_us.saturating_sub(settings.start_us) / 1_000_000;
     match section {
         "server" => vec![
@@ -101,24 +104,7 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
         }
         "commandstats" => Vec::new(),
         "persistence" => vec![line("loading", &u8::from(status.role == Role::Receiving)), line("aof_enabled", &1)],
-        "stats" => vec![
-            line("total_connections_received", &statistics.connections),
-            line("rejected_connections", &statistics.connections_refused),
-            line("evicted_clients", &statistics.evicted),
-            line("total_commands_processed", &statistics.commands),
-            line("total_error_replies", &statistics.errors),
-            line("keyspace_hits", &statistics.hits),
-            line("keyspace_misses", &statistics.misses),
-            line("total_net_input_bytes", &statistics.input_bytes),
-            line("total_net_output_bytes", &statistics.output_bytes),
-            line("expired_keys", &statistics.expired),
-            line("moved_requests", &statistics.moved),
-            line("forwarded_requests", &statistics.forwarded),
-            line("busy_requests", &statistics.busy),
-            line("full_requests", &statistics.full),
-            line("longest_step_places", &context.shared.step.longest()),
-            line("unknown_outcomes", &statistics.unknown),
-        ],
+        "stats" => stats(context.shared),
         "replication" => {
             let role: &dyn Display = if status.role == Role::Leader { &"master" } else { &"slave" };
             let others = context.node.holders(0, context.node.id()).map_or(0, |holders| holders.members);
@@ -140,15 +126,38 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
             line("raft_applied", &status.applied),
             line("raft_last", &status.last),
         ],
-        _ => {
-            let store = context.node.store();
-            if store.is_partial() {
-                return Vec::new();
-            }
-            let view = View::new(store, ReadLevel::Applied);
-            let count =
-                Draft::new(&view, store.clock_ms(ReadLevel::Applied), store.applied()).count().unwrap_or_default();
-            if count == 0 { Vec::new() } else { vec![line("db0", &format!("keys={count},expires=0,avg_ttl=0"))] }
-        }
+        _ => keyspace(context.node),
     }
+}
+
+fn keyspace(node: &Node) -> Vec<(&'static str, String)> {
+    let store = node.store();
+    if store.is_partial() {
+        return Vec::new();
+    }
+    let view = View::new(store, ReadLevel::Applied);
+    let count = Draft::new(&view, store.clock_ms(ReadLevel::Applied), store.applied()).count().unwrap_or_default();
+    if count == 0 { Vec::new() } else { vec![line("db0", &format!("keys={count},expires=0,avg_ttl=0"))] }
+}
+
+fn stats(shared: &Shared) -> Vec<(&'static str, String)> {
+    let statistics = &shared.statistics;
+    vec![
+        line("total_connections_received", &statistics.connections),
+        line("rejected_connections", &statistics.connections_refused),
+        line("evicted_clients", &statistics.evicted),
+        line("total_commands_processed", &statistics.commands),
+        line("total_error_replies", &statistics.errors),
+        line("keyspace_hits", &statistics.hits),
+        line("keyspace_misses", &statistics.misses),
+        line("total_net_input_bytes", &statistics.input_bytes),
+        line("total_net_output_bytes", &statistics.output_bytes),
+        line("expired_keys", &statistics.expired),
+        line("moved_requests", &statistics.moved),
+        line("forwarded_requests", &statistics.forwarded),
+        line("busy_requests", &statistics.busy),
+        line("full_requests", &statistics.full),
+        line("longest_step_places", &shared.step.longest()),
+        line("unknown_outcomes", &statistics.unknown),
+    ]
 }

@@ -9,9 +9,9 @@ use mio::Events;
 use slog::{Discard, Logger, o};
 
 use super::browsers::BROWSERS_MAX;
-use super::listeners::Port;
 use super::peers::handshake::{Handshake, Hello, put_handshake};
 use super::peers::inbound::{GREETING_MS, Kind, OPERATOR_MS, OPERATORS_MAX, UNAUTHENTICATED_MAX, UNKNOWN_MAX};
+use super::runtime::Port;
 use super::runtime::Source;
 use super::{Server, http, pool};
 use crate::config::Config;

@@ -7,7 +7,7 @@ use mio::event::Event;
 
 use super::channel::Channel;
 use super::http::{Browser, Response};
-use super::listeners::Port;
+use super::runtime::Port;
 use super::runtime::{Runtime, Source};
 use super::socket::Socket;
 

@@ -9,7 +9,7 @@ use slog::warn;
 use super::channel::Channel;
 use super::clock::wall_us;
 use super::histogram::Histogram;
-use super::listeners::Port;
+use super::runtime::Port;
 use super::runtime::{Runtime, Source};
 use super::socket::Socket;
 use super::tls::TlsAcceptor;

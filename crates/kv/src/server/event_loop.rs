@@ -11,9 +11,9 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use slog::info;
 
 use super::admin::{Admin, AdminContext};
-use super::listeners::Port;
 use super::metrics::{self, Traffic};
 use super::peers::inbound::PeerFrame;
+use super::runtime::Port;
 use super::runtime::Source;
 use super::{Server, clock, operator, status};
 use crate::node::Role;

@@ -5,7 +5,7 @@ use std::io;
 
 use slog::{Logger, debug, warn};
 
-use super::runtime::{Runtime, Source};
+use super::runtime::{Port, Runtime, Source};
 use super::socket::{Listener, Socket};
 use crate::config::{Config, is_loopback};
 
@@ -13,28 +13,6 @@ use crate::config::{Config, is_loopback};
 const ACCEPTS_MAX: usize = 128;
 /// Milliseconds between two lines about connections that cannot be taken in.
 const UNTAKEN_MS: u64 = 10_000;
-
-/// Purpose of a listening socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Port {
-    /// Clients.
-    Client,
-    /// Replicas and operators.
-    Peer,
-    /// Browsers.
-    Browser,
-}
-
-impl Port {
-    /// Its name in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Port::Client => "clients",
-            Port::Peer => "peers",
-            Port::Browser => "http",
-        }
-    }
-}
 
 /// The sockets that listen.
 pub struct Listeners {

@@ -8,9 +8,30 @@ use mio::{Events, Poll, Registry, Token};
 use slog::{Logger, warn};
 
 use super::clock::Clock;
-use super::listeners::Port;
 use super::refusals::Refusals;
 use crate::config::Config;
+
+/// Purpose of a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Clients.
+    Client,
+    /// Replicas and operators.
+    Peer,
+    /// Browsers.
+    Browser,
+}
+
+impl Port {
+    /// Its name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Port::Client => "clients",
+            Port::Peer => "peers",
+            Port::Browser => "http",
+        }
+    }
+}
 
 /// Source of a poll event. The number of a token is this and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

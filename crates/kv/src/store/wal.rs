@@ -12,10 +12,12 @@
 //! it, and is enough with it.
 
 mod checkpoint;
+mod config;
 mod counted;
 mod disk;
 mod frame;
 mod item;
+mod known_room;
 mod open;
 mod outgoing;
 mod pairs;
@@ -40,44 +42,15 @@ use super::{
 use crate::entry::Change;
 use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::{Checkpoint, Taking};
+pub use config::WalConfig;
 use counted::Counted;
 pub use disk::{Disk, DiskFile, Files};
 use item::Item;
+use known_room::KnownRoom;
 use pairs::Pairs;
-use room::Known;
 pub use sim_disk::SimDisk;
 use tail::Tail;
 use versions::Versions;
-
-/// How a store with a log is run.
-#[derive(Clone, Copy, Debug)]
-pub struct WalConfig {
-    /// DRAM for the last entries, in bytes. Entries that are not given up are beyond it.
-    pub ring_bytes: u64,
-    /// Length of a log in bytes at which the state is written out.
-    pub log_bytes: u64,
-    /// Bytes of state that a call of [`Store::upkeep`] writes, roughly.
-    pub step_bytes: usize,
-    /// Most bytes of keys and values in DRAM, beyond which nothing is put.
-    pub state_bytes_max: u64,
-    /// Most bytes of keys that may come while a snapshot lasts, beyond which it ends by itself.
-    pub snapshot_garbage_bytes: u64,
-    /// Bytes by which a log is made longer ahead of its frames.
-    pub extent_bytes: u64,
-}
-
-impl Default for WalConfig {
-    fn default() -> Self {
-        Self {
-            ring_bytes: 64 << 20,
-            log_bytes: 64 << 20,
-            step_bytes: 256 << 10,
-            state_bytes_max: u64::MAX,
-            snapshot_garbage_bytes: 256 << 20,
-            extent_bytes: 1 << 20,
-        }
-    }
-}
 
 /// Calls of [`Store::upkeep`] after which the state is written out again that had no room.
 const RESTS: u32 = 64;
@@ -98,7 +71,7 @@ pub struct WalStore {
     /// States that were given up, of which a part goes at a time.
     let_go: Vec<Pairs>,
     /// How much room the disk has.
-    known: Known,
+    known: KnownRoom,
     shortages: Shortages,
     /// The first failure of the medium. What is in the files is not known after it.
     failure: Option<Error>,
@@ -135,7 +108,7 @@ impl WalStore {
             receiving: None,
             taking: None,
             let_go: Vec::new(),
-            known: Known::default(),
+            known: KnownRoom::default(),
             shortages: Shortages::default(),
             failure: None,
         };

@@ -6,8 +6,8 @@
 //! linked. The writer only touches newer records, so it is not disturbed. The round works in
 //! ranges. For each it decides what happens to the records; copies those to be moved, links the
 //! copies and persists them; then stores, flushes and fences the links that lead to them; then
-//! releases what is unlinked. The old and the new value of each link lead to a whole chain (I2,
-//! I3).
+//! releases what is unlinked. The old and the new value of each link lead to a whole chain (I2),
+//! (I3).
 //!
 //! A deletion hides older versions of its key as long as they are linked. It is unlinked only if it
 //! was known to be dead before a previous whole round began: everything it hides was dead too, and

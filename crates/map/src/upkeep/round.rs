@@ -6,7 +6,7 @@
 //! leaves as little garbage as it aims at. It copies what is live in them elsewhere, one object per
 //! step under the writer's lock; the persist after that frees the pages.
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::index::Index;
 use crate::space::Space;
 use crate::state::State;
@@ -14,7 +14,6 @@ use crate::state::closing::Closing;
 use crate::state::collector::{Collector, Memory};
 use crate::state::core::Core;
 use crate::state::shared::Shared;
-use crate::upkeep::structure::Structure;
 use perdura_pmem::sync::{MutexGuard, PriorityMutex};
 use rustc_hash::FxHashSet;
 
@@ -62,45 +61,11 @@ pub(crate) struct Round<'c, I: Index> {
     pub(super) memory: MutexGuard<'c, Memory>,
 }
 
-impl<'c, I: Structure> Round<'c, I> {
+impl<'c, I: Index> Round<'c, I> {
     /// Waits for the round that runs.
     pub(crate) fn begin(core: &'c Core<I>) -> Round<'c, I> {
         let Core { shared, state, collector, closing } = core;
         Round { shared, state, collector, closing, memory: collector.lock() }
-    }
-
-    /// Runs the round. Returns the bytes freed by it and by what had ended before.
-    pub(crate) fn run(mut self, aim: Aim) -> Result<u64> {
-        let Round { shared, state, collector, .. } = self;
-        if collector.leaves_one_out() {
-            return Ok(0);
-        }
-        while state.lock_behind().free_ended(shared) && !collector.leaves_rounds_out() {}
-        sweep(shared, state, collector)?;
-        if self.gives_way(&state.lock_behind()) {
-            return Ok(0);
-        }
-        self.traverse()?;
-        let before = state.lock_behind().pages.free_pages();
-        let victims = self.choose(aim);
-        let round = I::empty_pages(&mut self, &victims);
-        state.lock_behind().persist(shared);
-        while state.lock_behind().make_room(shared) {}
-        let victims: Vec<usize> = victims.into_iter().collect();
-        for step in victims.chunks(STEP_PAGES) {
-            let mut state = state.lock_behind();
-            step.iter().for_each(|page| state.pages.list_again(*page));
-        }
-        let state = state.lock_behind();
-        let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
-        // Garbage that a round has not come to does not count as garbage that cannot be freed.
-        let is_stuck = freed == 0 && !collector.leaves_rounds_out();
-        collector.set_garbage_left(if is_stuck { state.space().garbage } else { 0 });
-        match round {
-            // Objects that found no room elsewhere stay where they are.
-            Err(error) if error.kind() != ErrorKind::Full => Err(error),
-            _ => Ok(freed),
-        }
     }
 
     /// Whether the round ends early: a snapshot or a load keeps the collector away, or a load waits
@@ -111,7 +76,7 @@ impl<'c, I: Structure> Round<'c, I> {
 
     /// Persists, then chooses the pages to be emptied: the sparsest, some in each step under the
     /// writer's lock.
-    fn choose(&self, aim: Aim) -> FxHashSet<usize> {
+    pub(super) fn choose(&self, aim: Aim) -> FxHashSet<usize> {
         let shared = self.shared;
         let mut victims = FxHashSet::default();
         let (mut surplus, mut room, full) = {

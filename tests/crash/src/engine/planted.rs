@@ -7,8 +7,8 @@ const fn planted(mutant: Mutant, rule: &'static str, error: &'static str, shown_
     Planted { mutant, rule, error, shown_by }
 }
 
-/// All planted errors: those of the log, the engine and its indexes. A rule that is not one of the invariants is named by its subject or by the source file
-/// that states it.
+/// All planted errors: those of the log, the engine and its indexes. A rule that is not one of the
+/// invariants is named by its subject or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     planted(
         Mutant::ClosedGapForgetsMarks,

@@ -107,7 +107,7 @@ impl History {
         let mut states = self.states.lock();
         states[number].stamps = stamps;
         self.reached.store(number, Ordering::Relaxed);
-        // What was forgotten by now may have been so only after this state was persisted.
+        // A timestamp forgotten by now may have been so only after this state was persisted.
         State { held: stamps.forgotten, ..states[number].clone() }
     }
 

@@ -7,7 +7,8 @@ const fn error(mutant: Mutant, rule: &'static str, error: &'static str, shown_by
     Planted { mutant, rule, error, shown_by }
 }
 
-/// All planted errors. A rule that is not one of the invariants is named by its page and heading, or by the source file that states it.
+/// All planted errors. A rule that is not one of the invariants is named by its page and heading,
+/// or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
     error(Mutant::RootBeforeContent, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
     error(Mutant::RootInForceOverwritten, "(I2)", "the root record in force is overwritten", "list mixed"),

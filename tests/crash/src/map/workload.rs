@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
                     self.changed = Some(number);
                 }
                 self.state = self.history.reach(number, found);
-                // Who acknowledges changes by this mark must not lie.
+                // A caller that acknowledges changes by this mark must not lie.
                 if let Some(changed) = self.changed.filter(|_| timestamps.persisted >= timestamps.last) {
                     self.history.note_durable(changed);
                 }

@@ -40,7 +40,7 @@ pub const ORDERS: &[Order] = &[
             "control",
             "shared",
             "analysis create ledger prepared",
-            "generation golden superfile",
+            "generation superfile",
             "need superblock",
             "config group lane_pins scan",
             "atomic csn error format watermark",
@@ -58,6 +58,10 @@ pub const ORDERS: &[Order] = &[
             "changes config",
             "error space timestamps",
         ],
+    },
+    Order {
+        package: "perdura-kv",
+        storeys: &["server sim", "client", "acl node", "command store", "machine", "entry wire", "codec config resp"],
     },
     Order { package: "perdura-capi", storeys: &["server map", "row", "barrier", "failure", "message"] },
 ];

@@ -1,4 +1,5 @@
-//! Rows of a table that a transaction locks and writes singly.
+//! Rows of a table that a transaction locks and writes singly. The place that a moved row has left
+//! is freed like that of an updated one (I8).
 
 use super::TableWrites;
 use crate::changes::row_request::{Contention, InPlaceLock, RowWrite, Step, Written};

@@ -1,7 +1,7 @@
 //! The `perdura-kv` command: a replica of a cluster, and what operators do to one.
 //!
-//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`creation`]); `check` looks
-//!   at them ([`check`])
+//! - `serve` runs a replica; `init`, `join` and `restore` make its data ([`creation`]); `check`
+//!   looks at them ([`check`])
 //! - `recover` makes a new cluster of what one has left that has lost its quorum ([`recovery`])
 //! - `status`, `members`, `transfer` and `backup` ask a running one ([`operators`]), by the address
 //!   for replicas ([`line`])

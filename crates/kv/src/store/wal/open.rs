@@ -9,12 +9,13 @@ use super::super::FOUNDING;
 use super::super::entries;
 use super::super::error::{Error, ErrorKind, Result};
 use super::super::ring::{Base, Ring};
+use super::PersistentState;
 use super::checkpoint::{Checkpoint, UNFINISHED, remove_before, state_name};
+use super::config::WalConfig;
 use super::disk::Disk;
 use super::frame::Frames;
 use super::item::Item;
 use super::tail::{Tail, log_name};
-use super::{PersistentState, WalConfig};
 
 /// Writes the files of a new replica.
 pub(super) fn found(

@@ -22,18 +22,6 @@ const FRAME_BYTES: u64 = 256;
 /// The least length of a log at which the state is written out because the disk is short.
 const LOG_BYTES_LEAST: u64 = 16 << 10;
 
-/// The room of the disk, as it was found last.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) free: u64,
-    /// Bytes that had been written when it was asked; none if it was not.
-    pub(super) asked_at: Option<u64>,
-    /// Whether the last write had no room.
-    pub(super) is_blocked: bool,
-    /// Calls that are left until the state is written out again, which had no room.
-    pub(super) rests: u32,
-}
-
 impl WalStore {
     /// Bytes that the disk has, less what was written since.
     fn free_bytes(&mut self, is_urgent: bool) -> Result<u64> {

@@ -7,9 +7,9 @@ use super::{Inbound, InboundConnections, Kind, OPERATORS_MAX, UNAUTHENTICATED_MA
 use crate::codec::all_members;
 use crate::config::host_of;
 use crate::node::Node;
-use crate::server::listeners::Port;
 use crate::server::peers::directory::PeerDirectory;
 use crate::server::peers::handshake::{Handshake, Hello};
+use crate::server::runtime::Port;
 use crate::server::runtime::Runtime;
 use crate::server::tls;
 

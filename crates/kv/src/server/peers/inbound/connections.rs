@@ -10,8 +10,8 @@ use super::{GREETING_MS, Inbound, InboundConnections, Kind, OPERATOR_MS, PeerFra
 use crate::client::Clients;
 use crate::node::Node;
 use crate::server::channel::Channel;
-use crate::server::listeners::Port;
 use crate::server::peers::handshake::Handshake;
+use crate::server::runtime::Port;
 use crate::server::runtime::{Runtime, Source};
 use crate::server::socket::Socket;
 use crate::server::tls::TlsAcceptor;
