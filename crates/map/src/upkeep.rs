@@ -1,8 +1,8 @@
 //! Upkeep of a map beside its writers: collection rounds, the traversal after a start, the audit,
 //! and the thread that runs them.
 //!
-//! - [`round`] and [`collection`]: a collection round; [`list_round`] and [`tree_round`] are the parts that differ
-//!   between the structures ([`structure`])
+//! - [`round`] and [`collection`]: a collection round; [`list_round`] and [`tree_round`] are the
+//!   parts that differ between the structures ([`structure`])
 //! - [`traversal`]: content of the pages that were in use at the start
 //! - [`audit`]: the check of everything reachable
 //! - [`background`]: the map's thread

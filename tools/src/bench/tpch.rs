@@ -1,7 +1,7 @@
-//! TPC-H beside InnoDB: its 22 queries, each engine in a server of its own (see `pair`).
-//! Plans decide most of the time, so this judges the costs that the engine tells the optimizer, once
-//! with the engines' own statistics and once with the server's (`.../persistent`). Answers of both
-//! are compared with each other and with the reference answers.
+//! TPC-H beside InnoDB: its 22 queries, each engine in a server of its own (see `pair`). Plans
+//! decide most of the time, so this judges the costs that the engine tells the optimizer, once with
+//! the engines' own statistics and once with the server's (`.../persistent`). Answers of both are
+//! compared with each other and with the reference answers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A collection round from its beginning to its end: what has ended is freed, the sparsest pages are
-//! emptied, and what that leaves behind is persisted (I8).
+//! A collection round from its beginning to its end: what has ended is freed, the sparsest pages
+//! are emptied, and what that leaves behind is persisted (I8).
 
 use super::round::{Aim, Round, STEP_PAGES, sweep};
 use super::structure::Structure;

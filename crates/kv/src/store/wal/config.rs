@@ -7,7 +7,8 @@ pub struct WalConfig {
     pub ring_bytes: u64,
     /// Length of a log in bytes at which the state is written out.
     pub log_bytes: u64,
-    /// Bytes of state that a call of [`Store::upkeep`](crate::store::Store::upkeep) writes, roughly.
+    /// Bytes of state that a call of [`Store::upkeep`](crate::store::Store::upkeep) writes,
+    /// roughly.
     pub step_bytes: usize,
     /// Most bytes of keys and values in DRAM, beyond which nothing is put.
     pub state_bytes_max: u64,
