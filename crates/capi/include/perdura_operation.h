@@ -20,8 +20,8 @@ extern "C" {
 typedef struct PerduraCheckHooks {
   // Whether to go on, now that `done` of `all` parts of the table are checked. Asked often.
   bool (*goes_on)(void *context, uint64_t done, uint64_t all);
-  // Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and of which index it
-  // is, or `PERDURA_NO_INDEX`.
+  // Tells of a fault: its row, file and offset, what is wrong there, and the remedy; and the index that it is
+  // in, or `PERDURA_NO_INDEX`.
   void (*fault)(void *context, const uint8_t *text, size_t bytes, uint32_t index);
   // Makes the key that the row in the record has in the index of this number. False if nobody can tell.
   bool (*key)(void *context, uint32_t index, PerduraKey *key);
