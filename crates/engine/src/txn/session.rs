@@ -182,7 +182,7 @@ impl Session {
     /// the next read.
     pub fn start_statement(&mut self) {
         if !self.writes.is_empty() {
-            self.fence_writes();
+            self.fence_writes(false);
         }
         if self.savepoints.start_statement(self.writes.position()) {
             self.writes.forget_before(self.savepoints.statement().position());
@@ -195,7 +195,7 @@ impl Session {
     /// next statement may run on another thread (I3).
     pub fn end_statement(&mut self) {
         self.note_memory();
-        self.fence_writes();
+        self.fence_writes(false);
         self.change.end(&self.pool, self.id);
         self.snapshots.close_statement(&self.pool);
     }
@@ -236,16 +236,17 @@ impl Session {
             self.begin_ending();
             self.writes.undo_to(savepoint.position(), self.pool.transaction_memory());
             // The next statement may run on another thread.
-            self.fence_writes();
+            self.fence_writes(false);
             if !is_within {
                 self.change.end(&self.pool, self.id);
             }
         }
     }
 
-    /// Flushes and fences what this thread has written (I3).
-    fn fence_writes(&mut self) {
-        if self.writes.flush_rest() {
+    /// Flushes what is left of what this thread has written, and fences if there was something or if
+    /// versions that are flushed already wait for it (I3).
+    fn fence_writes(&mut self, has_flushed: bool) {
+        if self.writes.flush_rest() || has_flushed {
             self.pool.fence();
         }
     }

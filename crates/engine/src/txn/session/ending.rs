@@ -149,8 +149,7 @@ impl Session {
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }
-        self.writes.flush_rest();
-        self.pool.fence();
+        self.fence_writes(true);
         self.redo.gather(&self.pool, self.id, &self.writes)
     }
 
@@ -232,7 +231,7 @@ impl Session {
     /// Frees what the transaction wrote. Every line of it is flushed and fenced, so none is written
     /// back later.
     fn undo_all(&mut self) {
-        self.fence_writes();
+        self.fence_writes(false);
         self.writes.abandon();
     }
 
