@@ -7,6 +7,7 @@
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
 use crate::state::core::Core;
+use crate::upkeep::collection;
 use crate::upkeep::round::{Aim, Round, is_tight, pays, sweep};
 use crate::upkeep::structure::Structure;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ fn run<I: Structure>(core: &Core<I>) {
         // A round that was asked for and is left out is put off, not given up.
         let (is_asked, is_put_off) = (collector.is_asked(), collector.leaves_rounds_out());
         if (look.wants_collection || is_asked) && !refused {
-            match Round::begin(core).run(if is_asked { Aim::Thorough } else { Aim::Sparing }) {
+            match collection::run(Round::begin(core), if is_asked { Aim::Thorough } else { Aim::Sparing }) {
                 Ok(bytes) => freed = bytes,
                 Err(_) => refused = true,
             }
