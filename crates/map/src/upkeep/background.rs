@@ -6,6 +6,7 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
+use crate::state::State;
 use crate::state::core::Core;
 use crate::upkeep::collection;
 use crate::upkeep::round::{Aim, Round, is_tight, pays, sweep};
@@ -80,6 +81,11 @@ impl Look {
         let mut state = core.state.lock_behind();
         let is_busy = !state.is_unchanged(before.number);
         state.persist(shared);
+        if !is_busy {
+            // Else the last few nodes would stay retired until the next change retires more.
+            let State { writer, pages, .. } = &mut *state;
+            I::leave_retired(writer, pages, &shared.pins);
+        }
         let has_more = state.free_ended(shared);
         let live = state.pages.live_bytes();
         // While much is being deleted or forgotten, pages empty by themselves, and what a round
