@@ -9,7 +9,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod background;
-mod collection;
+pub(crate) mod collection;
 mod list_round;
 pub(crate) mod round;
 pub(crate) mod structure;

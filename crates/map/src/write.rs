@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::state::State;
 use crate::state::core::Core;
 use crate::timestamps::Ts;
+use crate::upkeep::collection;
 use crate::upkeep::round::{Aim, Round};
 use crate::upkeep::structure::Structure;
 
@@ -64,7 +65,7 @@ impl<I: Structure> Core<I> {
 
     /// Runs a thorough round.
     pub(crate) fn collect(&self) -> Result<u64> {
-        Round::begin(self).run(Aim::Thorough)
+        collection::run(Round::begin(self), Aim::Thorough)
     }
 
     /// Runs `count` changes under the writer's lock. If the region is full, runs it again after a

@@ -8,12 +8,26 @@ use crate::shared::paths;
 
 /// Retired words, each with the folder in which it is. A word counts alone, in any case, and as a
 /// part of an identifier.
-const RETIRED: [(&str, &[&str]); 2] = [
+const RETIRED: [(&str, &[&str]); 3] = [
     (
         "crates/",
-        &["visitor", "visitors", "heir", "guest", "guests", "chores", "deaf", "misfit", "stranger", "strangers"],
+        &[
+            "visitor",
+            "visitors",
+            "heir",
+            "guest",
+            "guests",
+            "chores",
+            "deaf",
+            "misfit",
+            "stranger",
+            "strangers",
+            "limbo",
+            "stretch",
+        ],
     ),
-    ("crates/kv/", &["letter", "letters", "crowd", "fate", "deed", "shelf", "hungry"]),
+    ("crates/map/", &["confirm", "confirms", "confirmed", "confirmation", "confirmations"]),
+    ("crates/kv/", &["letter", "letters", "crowd", "fate", "deed", "shelf", "hungry", "matter"]),
 ];
 
 /// Traits and types of other crates whose names have a retired word.

@@ -24,8 +24,8 @@ pub trait SegmentOwner {
 /// A table may have rows of any mix of lengths, and there are some sixty classes. A segment for
 /// each from the start would make a small table large; too few would waste cells. So a class has to
 /// earn its segment: its versions go to the next larger open cells until they have wasted a quarter
-/// of a segment there (`losses.rs`, kept for the whole table). From then on each owner opens a
-/// segment of that class. For a version larger than all open cells the owner opens a class twice
+/// of a segment there (`fragmentation.rs`, kept for the whole table). From then on each owner opens
+/// a segment of that class. For a version larger than all open cells the owner opens a class twice
 /// the largest open one, or larger still if the version needs it, so that rows of growing length
 /// open few. When an owner closes a segment partly filled, the next owner that asks for its class
 /// continues there. Whoever moves rows takes no segment into use: it fills up those that are

@@ -6,7 +6,9 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
+use crate::state::State;
 use crate::state::core::Core;
+use crate::upkeep::collection;
 use crate::upkeep::round::{Aim, Round, is_tight, pays, sweep};
 use crate::upkeep::structure::Structure;
 use std::sync::Arc;
@@ -79,6 +81,11 @@ impl Look {
         let mut state = core.state.lock_behind();
         let is_busy = !state.is_unchanged(before.number);
         state.persist(shared);
+        if !is_busy {
+            // Else the last few nodes would stay retired until the next change retires more.
+            let State { writer, pages, .. } = &mut *state;
+            I::leave_retired(writer, pages, &shared.pins);
+        }
         let has_more = state.free_ended(shared);
         let live = state.pages.live_bytes();
         // While much is being deleted or forgotten, pages empty by themselves, and what a round
@@ -122,7 +129,7 @@ fn run<I: Structure>(core: &Core<I>) {
         // A round that was asked for and is left out is put off, not given up.
         let (is_asked, is_put_off) = (collector.is_asked(), collector.leaves_rounds_out());
         if (look.wants_collection || is_asked) && !refused {
-            match Round::begin(core).run(if is_asked { Aim::Thorough } else { Aim::Sparing }) {
+            match collection::run(Round::begin(core), if is_asked { Aim::Thorough } else { Aim::Sparing }) {
                 Ok(bytes) => freed = bytes,
                 Err(_) => refused = true,
             }

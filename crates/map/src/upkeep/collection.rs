@@ -5,38 +5,36 @@ use super::round::{Aim, Round, STEP_PAGES, sweep};
 use super::structure::Structure;
 use crate::error::{ErrorKind, Result};
 
-impl<I: Structure> Round<'_, I> {
-    /// Runs the round. Returns the bytes freed by it and by what had ended before.
-    pub(crate) fn run(mut self, aim: Aim) -> Result<u64> {
-        let Round { shared, state, collector, .. } = self;
-        if collector.leaves_one_out() {
-            return Ok(0);
-        }
-        while state.lock_behind().free_ended(shared) && !collector.leaves_rounds_out() {}
-        sweep(shared, state, collector)?;
-        if self.gives_way(&state.lock_behind()) {
-            return Ok(0);
-        }
-        self.traverse()?;
-        let before = state.lock_behind().pages.free_pages();
-        let victims = self.choose(aim);
-        let round = I::empty_pages(&mut self, &victims);
-        state.lock_behind().persist(shared);
-        while state.lock_behind().make_room(shared) {}
-        let victims: Vec<usize> = victims.into_iter().collect();
-        for step in victims.chunks(STEP_PAGES) {
-            let mut state = state.lock_behind();
-            step.iter().for_each(|page| state.pages.list_again(*page));
-        }
-        let state = state.lock_behind();
-        let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
-        // Garbage that a round has not come to does not count as garbage that cannot be freed.
-        let is_stuck = freed == 0 && !collector.leaves_rounds_out();
-        collector.set_garbage_left(if is_stuck { state.space().garbage } else { 0 });
-        match round {
-            // Objects that found no room elsewhere stay where they are.
-            Err(error) if error.kind() != ErrorKind::Full => Err(error),
-            _ => Ok(freed),
-        }
+/// Runs the round. Returns the bytes freed by it and by what had ended before.
+pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64> {
+    let Round { shared, state, collector, .. } = round;
+    if collector.leaves_one_out() {
+        return Ok(0);
+    }
+    while state.lock_behind().free_ended(shared) && !collector.leaves_rounds_out() {}
+    sweep(shared, state, collector)?;
+    if round.gives_way(&state.lock_behind()) {
+        return Ok(0);
+    }
+    round.traverse()?;
+    let before = state.lock_behind().pages.free_pages();
+    let victims = round.choose(aim);
+    let emptied = I::empty_pages(&mut round, &victims);
+    state.lock_behind().persist(shared);
+    while state.lock_behind().make_room(shared) {}
+    let victims: Vec<usize> = victims.into_iter().collect();
+    for step in victims.chunks(STEP_PAGES) {
+        let mut state = state.lock_behind();
+        step.iter().for_each(|page| state.pages.list_again(*page));
+    }
+    let state = state.lock_behind();
+    let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
+    // Garbage that a round has not come to does not count as garbage that cannot be freed.
+    let is_stuck = freed == 0 && !collector.leaves_rounds_out();
+    collector.set_garbage_left(if is_stuck { state.space().garbage } else { 0 });
+    match emptied {
+        // Objects that found no room elsewhere stay where they are.
+        Err(error) if error.kind() != ErrorKind::Full => Err(error),
+        _ => Ok(freed),
     }
 }
