@@ -75,8 +75,8 @@ fn source_files(product: &Product, root: &Path) -> io::Result<Vec<String>> {
     Ok(files)
 }
 
-/// Whether a call is one of a method of the product, which flushes inside: `pmem` wants a range to be
-/// flushed, and to persist both its offset and its length.
+/// Whether a call is one of a method of the product, which flushes inside: `pmem` wants a range to
+/// be flushed, and to persist both its offset and its length.
 fn is_own(code: &str, call: &str) -> bool {
     let arguments = code.split_once(call).and_then(|(_, rest)| rest.split_once(')'));
     code.contains(".flush()") || call == ".persist(" && arguments.is_some_and(|(first, _)| !first.contains(','))

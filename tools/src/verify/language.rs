@@ -27,7 +27,7 @@ const RETIRED: [(&str, &[&str]); 3] = [
         ],
     ),
     ("crates/map/", &["confirm", "confirms", "confirmed", "confirmation", "confirmations"]),
-    ("crates/kv/", &["letter", "letters", "crowd", "fate", "deed", "shelf", "hungry", "matter"]),
+    ("crates/kv/", &["letter", "letters", "crowd", "fate", "deed", "shelf", "hungry"]),
 ];
 
 /// Traits and types of other crates whose names have a retired word.

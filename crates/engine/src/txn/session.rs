@@ -243,8 +243,8 @@ impl Session {
         }
     }
 
-    /// Flushes what is left of what this thread has written, and fences if there was something or if
-    /// versions that are flushed already wait for it (I3).
+    /// Flushes what is left of what this thread has written, and fences if there was something, or
+    /// if versions that are flushed already wait for it (I3).
     fn fence_writes(&mut self, has_flushed: bool) {
         if self.writes.flush_rest() || has_flushed {
             self.pool.fence();
