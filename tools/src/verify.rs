@@ -2,6 +2,7 @@
 //! nothing but Cargo's own target directory.
 
 mod architecture;
+mod circles;
 mod headers;
 mod invariants;
 mod language;

@@ -40,31 +40,12 @@ pub fn check() -> Result<()> {
 /// A message for each group of files that reach each other.
 fn circles(files: &Files) -> Vec<String> {
     let uses = uses(files);
-    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (from, to) in uses.keys() {
-        next.entry(from).or_default().push(to);
-    }
-    let reached: BTreeMap<&str, BTreeSet<&str>> = files.keys().map(|file| (&**file, reach(file, &next))).collect();
-    let mut groups = BTreeSet::new();
-    for (file, from_file) in reached.iter().filter(|(file, from_file)| from_file.contains(*file)) {
-        groups.insert(from_file.iter().copied().filter(|to| reached[to].contains(file)).collect::<Vec<_>>());
-    }
     let message = |group: Vec<&str>| {
         let within = uses.iter().filter(|((from, to), _)| group.contains(&&**from) && group.contains(&&**to));
         let lines = within.map(|((from, to), (line, name))| format!("\n    {from}:{line} uses {name} of {to}"));
         format!("a circle of {} files of the plugin:{}", group.len(), lines.collect::<String>())
     };
-    groups.into_iter().map(message).collect()
-}
-
-/// Files that can be reached from `file` in at least one step.
-fn reach<'a>(file: &'a str, next: &BTreeMap<&'a str, Vec<&'a str>>) -> BTreeSet<&'a str> {
-    let mut reached = BTreeSet::new();
-    let mut open = vec![file];
-    while let Some(file) = open.pop() {
-        open.extend(next.get(file).into_iter().flatten().copied().filter(|to| reached.insert(*to)));
-    }
-    reached
+    super::circles::groups(uses.keys().map(|(from, to)| (&**from, &**to))).into_iter().map(message).collect()
 }
 
 /// The first use for each pair of files: the one that uses, the one that is used.

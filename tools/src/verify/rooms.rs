@@ -6,7 +6,7 @@ mod modules;
 mod order;
 mod uses;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -77,23 +77,12 @@ impl View<'_> {
 
     /// A message for each group of files that reach each other.
     fn circles(&self) -> Vec<String> {
-        let mut next: BTreeMap<FileId, Vec<FileId>> = BTreeMap::new();
-        for &(from, to) in self.uses.keys() {
-            next.entry(from).or_default().push(to);
-        }
-        let reached: Vec<BTreeSet<FileId>> = (0..self.modules.files.len()).map(|file| reach(file, &next)).collect();
-        let mut groups = BTreeSet::new();
-        for (file, from_file) in reached.iter().enumerate() {
-            if from_file.contains(&file) {
-                groups.insert(from_file.iter().copied().filter(|&to| reached[to].contains(&file)).collect::<Vec<_>>());
-            }
-        }
         let message = |group: Vec<FileId>| {
             let within = self.uses.keys().filter(|(from, to)| group.contains(from) && group.contains(to));
             let lines: Vec<String> = within.map(|&pair| format!("\n    {}", self.describe(pair))).collect();
             format!("a circle of {} files:{}", group.len(), lines.concat())
         };
-        groups.into_iter().map(message).collect()
+        super::circles::groups(self.uses.keys().copied()).into_iter().map(message).collect()
     }
 
     /// A message for each use upward, for each room without a storey, and for each storey without a
@@ -129,16 +118,6 @@ impl View<'_> {
         wrong.sort();
         wrong
     }
-}
-
-/// Files that can be reached from `file` in at least one step.
-fn reach(file: FileId, next: &BTreeMap<FileId, Vec<FileId>>) -> BTreeSet<FileId> {
-    let mut reached = BTreeSet::new();
-    let mut open = vec![file];
-    while let Some(file) = open.pop() {
-        open.extend(next.get(&file).into_iter().flatten().filter(|&&to| reached.insert(to)));
-    }
-    reached
 }
 
 #[cfg(test)]
