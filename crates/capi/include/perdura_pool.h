@@ -85,6 +85,8 @@ typedef struct PerduraOptions {
   bool create_directory;
   // Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
   bool emulate;
+  // Opens a pool although its device has counted dirty shutdowns since it was last open.
+  bool accept_unsafe_shutdown;
   // Faults files in ahead of their use.
   bool prefault;
   // Threads that fault files in.

@@ -4,6 +4,7 @@ use crate::copy::{self, Zeros, at};
 use crate::pool::{Failure, open_and_check};
 use crate::server::{Account, Server};
 use perdura_engine::check::Report;
+use perdura_engine::{FileMedium, MediumOptions};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
@@ -155,6 +156,14 @@ pub fn restore(source: &Path, pool: &Path) -> Result<(), Failure> {
         let rest = if removed.is_ok() { "its superblock is removed" } else { "remove the directory" };
         return Err((status, format!("{}: {message}; {rest}", pool.display())));
     }
+    // What the modules lost before the copy was made is none of its concern.
+    forget_device(pool)?;
     println!("{text}restored {} files, {} MiB, to {}: sound", copied.files, copied.bytes >> 20, pool.display());
     Ok(())
+}
+
+fn forget_device(pool: &Path) -> Result<(), Failure> {
+    let medium = FileMedium::open(pool, MediumOptions { emulate: true, ..MediumOptions::default() });
+    let medium = medium.map_err(|error| failed(error.to_string()))?;
+    perdura_engine::forget_device(&medium).map_err(|error| failed(error.to_string()))
 }

@@ -52,6 +52,9 @@ pub struct Config {
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need.
     /// Without it the caller must do so (tests, tools).
     pub background: bool,
+    /// Whether to open a pool although its device has counted dirty shutdowns since it was last
+    /// open, so that acknowledged data may be lost. The next opening does not ask again.
+    pub accept_unsafe_shutdown: bool,
     /// Seed of pool ids and log salts. `None` takes a seed from the operating system.
     pub seed: Option<u64>,
     /// Clock for reports: ages of transactions and waits, a table's last change.
@@ -73,6 +76,7 @@ impl Default for Config {
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,
             background: true,
+            accept_unsafe_shutdown: false,
             seed: None,
             clock: || Duration::ZERO,
         }

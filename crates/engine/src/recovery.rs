@@ -118,6 +118,9 @@ fn recover(
 ) -> Result<Arc<Pool>> {
     let _span = perdura_pmem::trace::span("recovery");
     let recovery = Recovery::open(medium.clone(), &config.log)?;
+    if !config.accept_unsafe_shutdown {
+        recovery.check_shutdowns()?;
+    }
     let geometry = geometry(&recovery)?;
     let (id, lane_bytes) = (recovery.superblock.pool, recovery.superblock.lane_bytes);
     let prefault =

@@ -57,4 +57,5 @@ mod tables;
 mod transactions;
 mod two_phase;
 mod unique_keys;
+mod unsafe_shutdown;
 mod vacant_leaves;

@@ -3,7 +3,7 @@
 use crate::config::LogConfig;
 use crate::error::Result;
 use crate::generation::create_lanes;
-use crate::superblock::{GenerationEntry, SUPERBLOCK_NEW_NAME, Superblock};
+use crate::superblock::{Device, GenerationEntry, SUPERBLOCK_NEW_NAME, Superblock};
 use crate::superfile::SuperFile;
 use perdura_pmem::Medium;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ pub fn create(
         checkpoint_csn: 0,
         txid_limit: 1,
         activation_next: 1,
+        device: medium.info().modules.as_ref().map(Device::of),
         generations: vec![GenerationEntry::FREE; config.generations as usize],
     };
     let file = SuperFile::create(&**medium, SUPERBLOCK_NEW_NAME, superblock)?;

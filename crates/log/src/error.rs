@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NewerFormat,
     /// Bytes of the pool are not what they must be: restore it from a backup.
     Damaged,
+    /// The device may have lost data since the pool was last opened: check the pool, then accept.
+    UnsafeShutdown,
     /// The device has no room: free some. Only the call has failed.
     DeviceFull,
     /// The medium refused: its own error is the source.

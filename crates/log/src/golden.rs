@@ -51,6 +51,7 @@ fn superblock() -> Superblock {
         checkpoint_csn: ascending(136),
         txid_limit: ascending(144),
         activation_next: ascending(152),
+        device: None,
         generations: vec![
             GenerationEntry { activation: ascending(192), salt: ascending(200) },
             GenerationEntry { activation: ascending(224), salt: ascending(232) },

@@ -64,5 +64,6 @@ pub use log::Log;
 pub use recovery::{PreparedTxn, Recovery};
 pub use scan::scan;
 pub use status::{GenerationState, GenerationStatus, LogStatus};
-pub use superblock::{FORMAT_VERSION, GenerationEntry, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME, Superblock};
+pub use superblock::{Device, FORMAT_VERSION, GenerationEntry, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME, Superblock};
+pub use superfile::forget_device;
 pub use txn::{LogTxn, Reservation};

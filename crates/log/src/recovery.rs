@@ -13,7 +13,7 @@ use crate::need::Need;
 use crate::prepared::{Prepared, State};
 use crate::scan::scan;
 use crate::shared::{Shared, Start};
-use crate::superblock::{SUPERBLOCK_NAME, Superblock};
+use crate::superblock::{Device, SUPERBLOCK_NAME, Superblock};
 use crate::superfile::SuperFile;
 use crate::txn::LogTxn;
 use crate::{Csn, TxnId};
@@ -88,6 +88,28 @@ impl Recovery {
         Ok(Recovery::analyse(medium, config)?.0)
     }
 
+    /// Refuses a pool whose device has counted dirty shutdowns since the pool was last opened on it.
+    /// One that was moved from another device, or whose device does not count, is taken as it is.
+    ///
+    /// # Errors
+    /// UnsafeShutdown.
+    pub fn check_shutdowns(&self) -> Result<()> {
+        let found = self.medium.info().modules;
+        let (Some(found), Some(known)) = (found, self.superblock.device) else { return Ok(()) };
+        let now = Device::of(&found);
+        // A count wraps, so one that is lower has changed as well.
+        if now.modules != known.modules || now.unsafe_shutdowns == known.unsafe_shutdowns {
+            return Ok(());
+        }
+        let seen = format!(
+            "the persistent memory of this pool (modules {}) counts {} dirty shutdowns where it had counted {} when the pool was \
+             last opened: data that were acknowledged may be lost; run `perdura check` on the pool, and if it is sound open it once \
+             with perdura_accept_unsafe_shutdown",
+            found.ids, now.unsafe_shutdowns, known.unsafe_shutdowns
+        );
+        Err(Error::new(ErrorKind::UnsafeShutdown, seen).in_file(SUPERBLOCK_NAME))
+    }
+
     fn analyse(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<(Recovery, Csn)> {
         let _span = span("recovery");
         let superfile = SuperFile::open(&*medium, SUPERBLOCK_NAME)?;
@@ -147,8 +169,9 @@ impl Recovery {
     ///
     /// # Errors
     /// LogFull, if there is no room to copy prepared transactions; Medium; FailStop.
-    pub fn finish(self, random: &mut dyn FnMut() -> u64) -> Result<(Log, Vec<PreparedTxn>)> {
+    pub fn finish(mut self, random: &mut dyn FnMut() -> u64) -> Result<(Log, Vec<PreparedTxn>)> {
         let _span = span("recovery");
+        self.superfile.note_device(self.medium.info().modules.as_ref().map(Device::of));
         remove_leftovers(&*self.medium, self.generations.len() as u32)?;
         let read = |prepared: &InDoubt| prepared.bodies.iter().map(|body| self.body(*body).to_vec()).collect();
         let bodies: Vec<Vec<Vec<u8>>> = self.prepared.iter().map(read).collect();

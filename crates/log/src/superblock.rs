@@ -9,7 +9,7 @@ use crate::Csn;
 use crate::config::{GENERATIONS_MAX, LANES_MAX, check_lane_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
-use perdura_pmem::{LINE_BYTES, Mutant};
+use perdura_pmem::{LINE_BYTES, Modules, Mutant};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -48,7 +48,11 @@ struct Fixed {
     checkpoint_csn: U64,
     txid_limit: U64,
     activation_next: U64,
-    zeros: [u8; 28],
+    /// CRC32C of the ids of the modules; 0: unknown.
+    modules: U32,
+    zero_2: U32,
+    unsafe_shutdowns: U64,
+    zeros: [u8; 12],
     /// CRC32C of what comes before it, then of the entries of the generations there are.
     crc: U32,
 }
@@ -59,7 +63,8 @@ const _: () = assert!(offset_of!(Fixed, geometry) == 40 && offset_of!(Fixed, lan
 const _: () = assert!(offset_of!(Fixed, zero) == 108 && offset_of!(Fixed, lane_bytes) == 112);
 const _: () = assert!(offset_of!(Fixed, epoch) == 120 && offset_of!(Fixed, horizon) == 128);
 const _: () = assert!(offset_of!(Fixed, checkpoint_csn) == 136 && offset_of!(Fixed, txid_limit) == 144);
-const _: () = assert!(offset_of!(Fixed, activation_next) == 152 && offset_of!(Fixed, zeros) == 160);
+const _: () = assert!(offset_of!(Fixed, activation_next) == 152 && offset_of!(Fixed, modules) == 160);
+const _: () = assert!(offset_of!(Fixed, unsafe_shutdowns) == 168 && offset_of!(Fixed, zeros) == 176);
 const _: () = assert!(offset_of!(Fixed, crc) == 188);
 const _: () = assert!(size_of::<Fixed>() == 192 && align_of::<Fixed>() == 1);
 
@@ -137,8 +142,25 @@ pub struct Superblock {
     pub txid_limit: u64,
     /// Activation number for the next arming.
     pub activation_next: u64,
+    /// The device that the pool was on when it was opened, where it tells.
+    pub device: Option<Device>,
     /// The generations, by number.
     pub generations: Vec<GenerationEntry>,
+}
+
+/// A device of persistent memory, as a pool remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// CRC32C of the ids of its modules, or 1 if that is 0.
+    pub modules: u32,
+    /// Its dirty shutdowns when the pool was opened.
+    pub unsafe_shutdowns: u64,
+}
+
+impl Device {
+    pub(crate) fn of(modules: &Modules) -> Device {
+        Device { modules: crc32c(modules.ids.as_bytes()).max(1), unsafe_shutdowns: modules.unsafe_shutdowns }
+    }
 }
 
 /// Content of one copy.
@@ -176,7 +198,10 @@ impl Superblock {
             checkpoint_csn: U64::new(self.checkpoint_csn),
             txid_limit: U64::new(self.txid_limit),
             activation_next: U64::new(self.activation_next),
-            zeros: [0; 28],
+            modules: U32::new(self.device.map_or(0, |device| device.modules)),
+            zero_2: U32::ZERO,
+            unsafe_shutdowns: U64::new(self.device.map_or(0, |device| device.unsafe_shutdowns)),
+            zeros: [0; 12],
             crc: U32::ZERO,
         };
         for (raw, entry) in copy.entries.iter_mut().zip(&self.generations) {
@@ -280,6 +305,8 @@ fn decode_copy(copy: &RawCopy) -> Copy {
         checkpoint_csn: fixed.checkpoint_csn.get(),
         txid_limit: fixed.txid_limit.get(),
         activation_next: fixed.activation_next.get(),
+        device: (fixed.modules != U32::ZERO)
+            .then(|| Device { modules: fixed.modules.get(), unsafe_shutdowns: fixed.unsafe_shutdowns.get() }),
         generations: copy.entries[..count as usize].iter().map(entry).collect(),
     })
 }
@@ -300,6 +327,7 @@ mod tests {
             checkpoint_csn: 120,
             txid_limit: TXID_BLOCK,
             activation_next: 9,
+            device: None,
             generations: vec![GenerationEntry { activation: 7, salt: 0x1234 }, GenerationEntry::FREE],
         }
     }

@@ -1,7 +1,7 @@
 //! Writing the superblock.
 
 use crate::error::{Error, Result};
-use crate::superblock::{COPIES, COPY_BYTES, Superblock};
+use crate::superblock::{COPIES, COPY_BYTES, Device, SUPERBLOCK_NAME, Superblock};
 use perdura_pmem::trace::{TRANSIENT, span};
 use perdura_pmem::{Medium, Mutant, Region};
 
@@ -42,6 +42,11 @@ impl SuperFile {
         &self.current
     }
 
+    /// Notes the device with the next write.
+    pub(crate) fn note_device(&mut self, device: Option<Device>) {
+        self.current.device = device;
+    }
+
     /// Makes `next` the durable content, its sequence set. On an error either content may be the
     /// durable one.
     pub(crate) fn write(&mut self, mut next: Superblock) -> Result<()> {
@@ -60,6 +65,19 @@ impl SuperFile {
         self.current = next;
         Ok(())
     }
+}
+
+/// Forgets the device that a pool was on: a copy of its files has lost nothing with it.
+///
+/// # Errors
+/// NotAPool, NewerFormat, Damaged, Medium.
+pub fn forget_device(medium: &dyn Medium) -> Result<()> {
+    let mut file = SuperFile::open(medium, SUPERBLOCK_NAME)?;
+    if file.current.device.take().is_some() {
+        file.write(file.current.clone())?;
+        file.region.sync()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -82,6 +100,7 @@ mod tests {
             checkpoint_csn: 0,
             txid_limit: 1,
             activation_next: 1,
+            device: None,
             generations: vec![GenerationEntry::FREE; 2],
         };
         let mut file = SuperFile::create(&medium, "super", content).expect("room");

@@ -40,7 +40,7 @@ pub use counters::{Counters, counters};
 pub use detail::Detail;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
-pub use medium::{Granularity, Medium, MediumInfo, Mode};
+pub use medium::{Granularity, Medium, MediumInfo, Mode, Modules};
 pub use mutant::Mutant;
 pub use planted::planted;
 pub use region::Region;

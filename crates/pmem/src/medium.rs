@@ -52,6 +52,16 @@ impl fmt::Display for Granularity {
     }
 }
 
+/// The memory modules below a file system, and the data they may have lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modules {
+    /// Ids of the modules, sorted, with commas between them. They stay with the modules.
+    pub ids: String,
+    /// Times that a module lost power and may have lost what it had accepted (*dirty shutdowns*),
+    /// of all modules together. Ascends, and wraps.
+    pub unsafe_shutdowns: u64,
+}
+
 /// Properties of a medium, found when it was opened.
 #[derive(Clone, Debug)]
 pub struct MediumInfo {
@@ -70,8 +80,8 @@ pub struct MediumInfo {
     /// Persistence domain of the device (`memory_controller`, `cpu_cache`), where the platform
     /// tells.
     pub persistence_domain: Option<String>,
-    /// Times the device lost power without saving its buffers, where the platform tells.
-    pub unsafe_shutdown_count: Option<u64>,
+    /// The modules of the device, where the platform tells.
+    pub modules: Option<Modules>,
     /// Bytes free for new files.
     pub free_bytes: Option<u64>,
 }
@@ -88,8 +98,8 @@ impl fmt::Display for MediumInfo {
         if let Some(domain) = &self.persistence_domain {
             write!(f, ", persistence domain {domain}")?;
         }
-        if let Some(count) = self.unsafe_shutdown_count {
-            write!(f, ", unsafe shutdowns {count}")?;
+        if let Some(modules) = &self.modules {
+            write!(f, ", modules {}, unsafe shutdowns {}", modules.ids, modules.unsafe_shutdowns)?;
         }
         if let Some(free) = self.free_bytes {
             write!(f, ", {} MiB free", free >> 20)?;

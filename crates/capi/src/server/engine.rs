@@ -51,6 +51,8 @@ pub struct PerduraOptions {
     /// Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss
     /// of power.
     pub emulate: bool,
+    /// Opens a pool although its device has counted dirty shutdowns since it was last open.
+    pub accept_unsafe_shutdown: bool,
     /// Faults files in ahead of their use.
     pub prefault: bool,
     /// Threads that fault files in.
@@ -138,6 +140,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
+        accept_unsafe_shutdown: options.accept_unsafe_shutdown,
         clock: since_1970,
         ..defaults
     };

@@ -38,7 +38,6 @@ type MemsetFn = unsafe extern "C" fn(*mut c_void, c_int, usize, c_uint) -> *mut 
 unsafe extern "C" {
     fn pmem2_source_from_fd(source: *mut *mut RawSource, fd: c_int) -> c_int;
     fn pmem2_source_delete(source: *mut *mut RawSource) -> c_int;
-    fn pmem2_source_device_usc(source: *const RawSource, count: *mut u64) -> c_int;
     fn pmem2_config_new(config: *mut *mut RawConfig) -> c_int;
     fn pmem2_config_delete(config: *mut *mut RawConfig) -> c_int;
     fn pmem2_config_set_required_store_granularity(config: *mut RawConfig, granularity: c_uint) -> c_int;
@@ -124,15 +123,6 @@ impl<'fd> Source<'fd> {
             1 => Granularity::CacheLine,
             _ => Granularity::Page,
         })
-    }
-
-    /// Times the device lost power with its buffers unsaved; `None` where the platform does not
-    /// tell.
-    pub(super) fn unsafe_shutdown_count(&self) -> Option<u64> {
-        let mut count = 0;
-        // SAFETY: a live source; count receives the number.
-        let code = unsafe { pmem2_source_device_usc(self.raw, &mut count) };
-        (code == 0).then_some(count)
     }
 
     /// Damaged ranges of the file; empty where the platform does not tell.

@@ -195,7 +195,7 @@ impl Medium for FileMedium {
             dax_attribute: self.found.dax_attribute,
             numa_node: self.device.numa_node,
             persistence_domain: self.device.persistence_domain.clone(),
-            unsafe_shutdown_count: self.found.unsafe_shutdown_count,
+            modules: self.device.modules.clone(),
             free_bytes: self.free_bytes(),
         }
     }

@@ -23,7 +23,6 @@ pub(super) struct Found {
     pub(super) granularity: Granularity,
     pub(super) map_sync: bool,
     pub(super) dax_attribute: bool,
-    pub(super) unsafe_shutdown_count: Option<u64>,
 }
 
 impl Found {
@@ -87,6 +86,5 @@ fn probe_file(what: &str, file: &File) -> Result<Found> {
         granularity,
         map_sync: can_map_sync(file),
         dax_attribute: attributes.stx_attributes.contains(StatxAttributes::DAX),
-        unsafe_shutdown_count: source.unsafe_shutdown_count(),
     })
 }

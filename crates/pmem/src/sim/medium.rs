@@ -8,7 +8,7 @@ use super::hook::{Event, Hook, Wire};
 use super::image::{Image, ImageFile};
 use super::memory::{Buffer, padded};
 use crate::error::{Error, Result};
-use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
+use crate::medium::{Granularity, Medium, MediumInfo, Mode, Modules, check_name};
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use crate::trace::{Access, Site, Tap};
 use crate::units::WORD_BYTES;
@@ -26,6 +26,7 @@ pub struct SimMedium {
     used: Arc<AtomicU64>,
     failing: Arc<AtomicBool>,
     wire: Option<Wire>,
+    modules: Option<Modules>,
 }
 
 #[derive(Default)]
@@ -126,7 +127,14 @@ impl Backing for SimBacking {
 impl SimMedium {
     /// An empty medium without limit.
     pub fn new() -> SimMedium {
-        SimMedium { files: Mutex::default(), capacity: None, used: Arc::default(), failing: Arc::default(), wire: None }
+        SimMedium {
+            files: Mutex::default(),
+            capacity: None,
+            used: Arc::default(),
+            failing: Arc::default(),
+            wire: None,
+            modules: None,
+        }
     }
 
     /// An empty medium with room for `bytes` (files take whole 4 KiB pages, until neither named nor
@@ -166,6 +174,12 @@ impl SimMedium {
     /// The same medium, with room for `bytes` in all.
     pub fn limited_to(mut self, bytes: u64) -> SimMedium {
         self.capacity = Some(bytes);
+        self
+    }
+
+    /// The same medium, of these modules.
+    pub fn of_modules(mut self, modules: Modules) -> SimMedium {
+        self.modules = Some(modules);
         self
     }
 
@@ -296,7 +310,7 @@ impl Medium for SimMedium {
             dax_attribute: false,
             numa_node: None,
             persistence_domain: None,
-            unsafe_shutdown_count: None,
+            modules: self.modules.clone(),
             free_bytes: self.free_bytes(),
         }
     }
