@@ -50,6 +50,7 @@ test-long: setup
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
+	cargo xtask dax --seed $$RANDOM
 	cargo xtask tpcds
 	cargo xtask django
 

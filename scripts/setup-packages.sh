@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs, by apt, the libraries and tools that are missing: libpmem2, pkg-config, what the benchmarks use, what the
-# unpacked MariaDB links against and what its test driver runs on. Does nothing, and asks for no root, when all are there.
+# unpacked MariaDB links against and what its test driver runs on; and the packages that it is given. Does nothing, and asks
+# for no root, when all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -14,6 +15,7 @@ packages=(
     chromium                                                                # shows perdura-kv's page to its test
     perl libdbi-perl procps patch                                           # mysql-test-run
 )
+packages+=("$@")
 command -v pip3 >/dev/null || packages+=(python3-pip)
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 command -v go >/dev/null || packages+=(golang-go)                           # a client of perdura-kv

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use drive::{demo, kv, package, plugin, serve};
 use shared::args::Args;
 use shared::paths;
-use trials::{crash_server, django, explore, key_damage, mtr, operations, replication, sim};
+use trials::{crash_server, dax, django, explore, key_damage, mtr, operations, replication, sim};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -49,6 +49,7 @@ usage: cargo xtask COMMAND
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
   operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
+  dax [--short] [--seed N]                     pools on DAX file systems of a virtual NVDIMM, whose machine is killed
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
   sqldiff [--seed N] [--statements N] [--shrink]
                                                one stream of statements to Perdura and InnoDB, and compare
@@ -100,6 +101,7 @@ fn run() -> Result<()> {
         "floor" => bench::floor(&args.rest()),
         "sqldiff" => sqldiff::run(args),
         "crash-server" => crash_server::run(args),
+        "dax" => dax::run(args),
         "replication" => replication::run(args),
         "operations" => operations::run(args),
         "tpcds" => bench::tpcds(args),

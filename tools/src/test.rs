@@ -73,9 +73,18 @@ const LOOM: &[&str] = &[
 
 /// Builds of the release, one after the other, since cargo makes them wait for each other. So would
 /// it a step that asks for one.
-const RELEASE: &[&str] = &["build-explorer", "build-plugin", "build-kv", "build-perdura", "build-simulator"];
-const ALL_BUILDS: &[&str] =
-    &["build-explorer", "build-plugin", "build-kv", "build-perdura", "build-simulator", "build-unit", "build-loom"];
+const RELEASE: &[&str] =
+    &["build-explorer", "build-plugin", "build-kv", "build-perdura", "build-dax", "build-simulator"];
+const ALL_BUILDS: &[&str] = &[
+    "build-explorer",
+    "build-plugin",
+    "build-kv",
+    "build-perdura",
+    "build-dax",
+    "build-simulator",
+    "build-unit",
+    "build-loom",
+];
 
 const EXPLORE_ENGINE: How = How::Program("tests/crash", "perdura-crash", &["--product", "engine"]);
 const EXPLORE_MAP: How = How::Program("tests/crash", "perdura-crash", &["--product", "map"]);
@@ -94,18 +103,19 @@ const fn background(name: &'static str, how: How, needs: &'static [&'static str]
 
 /// The builds. What is in the background wants the first one; the unit tests are in a folder of
 /// their own.
-const BUILDS: [Step; 7] = [
+const BUILDS: [Step; 8] = [
     build("build-explorer", How::Release("perdura-crash"), &[]),
     Step { nice: 5, ..build("build-unit", How::Cargo(BUILD_UNIT), &[]) },
     build("build-plugin", How::Own(&["plugin"]), &["build-explorer"]),
     build("build-kv", How::Release("perdura-kv"), &["build-plugin"]),
     build("build-perdura", How::Release("perdura-cli"), &["build-kv"]),
-    build("build-simulator", How::Release("perdura-sim"), &["build-perdura"]),
+    build("build-dax", How::Release("perdura-dax"), &["build-perdura"]),
+    build("build-simulator", How::Release("perdura-sim"), &["build-dax"]),
     Step { nice: 5, ..build("build-loom", How::Loom(&["--no-run", "--quiet"]), &["build-unit"]) },
 ];
 
 /// The steps, longest first, so that the last ones end at about the same time.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     background("explore-engine", EXPLORE_ENGINE, &["build-explorer"]),
     background("explore-map", EXPLORE_MAP, &["build-explorer"]),
     background("sim", How::Program("tests/sim", "perdura-sim", &[]), &["build-simulator"]),
@@ -118,6 +128,7 @@ const STEPS: [Step; 15] = [
     step("replication", How::Own(&["replication"]), &["build-plugin"]),
     Step { after: &["build-loom"], ..step("loom", How::Loom(&[]), &["build-loom"]) },
     step("kv-clients", How::Own(&["kv-clients"]), &["build-kv"]),
+    step("dax", How::Own(&["dax", "--short"]), &["build-dax", "build-perdura"]),
     step("kv-page", How::Own(&["kv-page"]), &["build-kv"]),
     step("demo-kv", How::Own(&["demo-kv"]), &["build-kv"]),
     step("key-damage", How::Own(&["key-damage"]), &[]),

@@ -2,6 +2,7 @@
 //! explorer and the simulator.
 
 pub mod crash_server;
+pub mod dax;
 pub mod django;
 pub mod explore;
 pub mod key_damage;

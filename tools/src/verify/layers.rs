@@ -16,7 +16,7 @@ const fn layer(name: &'static str, height: u8, may_be_unsafe: bool) -> Layer {
 }
 
 /// The layers of docs/ARCHITECTURE.md; a crate may depend on those of lower height.
-const LAYERS: [Layer; 13] = [
+const LAYERS: [Layer; 14] = [
     layer("perdura-pmem", 0, true),
     layer("perdura-log", 1, true),
     layer("perdura-tree", 1, true),
@@ -27,7 +27,8 @@ const LAYERS: [Layer; 13] = [
     layer("perdura-cli", 3, false),
     layer("perdura-bench", 4, true),
     layer("perdura-crash", 4, true),
-    layer("perdura-sim", 4, true),
+    layer("perdura-dax", 4, false),
+    layer("perdura-sim", 4, false),
     layer("perdura-tests", 4, false),
     layer("xtask", 5, false),
 ];
