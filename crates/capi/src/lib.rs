@@ -7,7 +7,7 @@
 //! - [`map`] is the ordered maps for programs of any kind (`include/perdura_map.h`). It stands on
 //!   `perdura-map` alone.
 //!
-//! Below both: [`failure`] is a code with its message, [`message`] keeps the last one of each
+//! Below both: `failure` is a code with its message, `message` keeps the last one of each
 //! thread, and `barrier` catches panics. From the bottom up: `message`, `failure`, `barrier`;
 //! `row`; `server`, `map`. A test makes both headers from the sources and refuses any difference
 //! (`tests/header.rs`).
@@ -15,9 +15,11 @@
 //! Invariants: no panic crosses the interface. A call that fails says so in its code and leaves a
 //! message. Reading and writing rows allocates nothing once a cursor's buffers have grown.
 
+#![warn(unreachable_pub)]
+
 mod barrier;
-pub mod failure;
+mod failure;
 pub mod map;
-pub mod message;
+mod message;
 pub mod row;
 pub mod server;

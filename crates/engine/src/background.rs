@@ -22,7 +22,7 @@ const PURGED_UNTIL_TRIM: usize = 100_000;
 const PAGES_SWEPT_AT_ONCE: usize = 16;
 
 /// A running background thread.
-pub struct Background {
+pub(crate) struct Background {
     pool: Arc<Pool>,
     thread: JoinHandle<()>,
 }
@@ -46,7 +46,7 @@ impl Background {
 
     /// Asks the thread to stop after the present round and joins it. If the thread panicked, the
     /// pool fails stop (I11).
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         self.pool.services().stop();
         if self.thread.join().is_err() {
             self.pool.log.fail_stop("the background thread panicked");

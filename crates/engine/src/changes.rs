@@ -13,17 +13,17 @@
 //! the `index_writes` and the `hidden` rows. `spill` and `table_records` work on these parts, and
 //! `deferred_flush` is the pool's.
 
-pub mod bulk;
-pub mod deferred_flush;
+pub(crate) mod bulk;
+pub(crate) mod deferred_flush;
 mod hidden;
 mod index_writes;
-pub mod memory;
-pub mod own_segments;
-pub mod row_request;
+pub(crate) mod memory;
+pub(crate) mod own_segments;
+pub(crate) mod row_request;
 mod spill;
 mod table_records;
-pub mod table_writes;
+pub(crate) mod table_writes;
 mod target;
 mod touched;
 mod versions;
-pub mod write_set;
+pub(crate) mod write_set;

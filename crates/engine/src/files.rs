@@ -8,10 +8,10 @@
 //! words, link, descriptor, page state and directory word; and (I10): it stores through regions of
 //! `pmem` only. It checks every offset that comes from the medium before following it.
 
-pub mod cells;
-pub mod chain;
-pub mod context;
-pub mod datafile;
-pub mod directory;
-pub mod spare;
-pub mod stack;
+pub(crate) mod cells;
+pub(crate) mod chain;
+pub(crate) mod context;
+pub(crate) mod datafile;
+pub(crate) mod directory;
+pub(crate) mod spare;
+pub(crate) mod stack;

@@ -14,32 +14,32 @@
 //! `redo`. Leaves are replaced by `replace`, packed by `pack`, and written in order by `bulk` for
 //! `build`. `open`, `purge` and `audit` go through all of a table's indexes.
 
-pub mod audit;
-pub mod build;
+pub(crate) mod audit;
+pub(crate) mod build;
 mod bulk;
-pub mod estimate;
-pub mod find;
-pub mod indexes;
-pub mod insert;
-pub mod leaf;
+pub(crate) mod estimate;
+pub(crate) mod find;
+pub(crate) mod indexes;
+pub(crate) mod insert;
+pub(crate) mod leaf;
 mod leaf_form;
 mod leaf_list;
-pub mod leaf_order;
-pub mod leaf_shadow;
-pub mod leaves;
-pub mod measure;
-pub mod open;
-pub mod outermost;
+pub(crate) mod leaf_order;
+pub(crate) mod leaf_shadow;
+pub(crate) mod leaves;
+pub(crate) mod measure;
+pub(crate) mod open;
+pub(crate) mod outermost;
 mod pack;
-pub mod page;
+pub(crate) mod page;
 mod places;
 mod populated;
-pub mod purge;
+pub(crate) mod purge;
 mod queue;
-pub mod redo;
-pub mod replace;
+pub(crate) mod redo;
+pub(crate) mod replace;
 mod stored_changes;
-pub mod table_index;
+pub(crate) mod table_index;
 #[cfg(test)]
 mod tests;
-pub mod touched;
+pub(crate) mod touched;

@@ -11,6 +11,8 @@
 //! `shadow`; `files`; and at the bottom `service`, `notices`, `config`, [`mod@format`], `error` and
 //! `random`.
 
+#![warn(unreachable_pub)]
+
 mod activity;
 mod background;
 mod changes;

@@ -19,11 +19,11 @@ struct State {
 
 /// The notices since the pool was opened: how many, and the latest.
 #[derive(Default)]
-pub struct Notices(Mutex<State>);
+pub(crate) struct Notices(Mutex<State>);
 
 impl Notices {
     /// Keeps a notice and passes it to the handler, outside the lock.
-    pub fn add(&self, notice: String) {
+    pub(crate) fn add(&self, notice: String) {
         let handler = {
             let mut state = self.0.lock();
             state.count += 1;
@@ -40,7 +40,7 @@ impl Notices {
 
     /// Sets the handler and passes it the notices kept so far. Any thread may call the handler from
     /// then on.
-    pub fn set_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
+    pub(crate) fn set_handler(&self, handler: impl Fn(&str) + Send + Sync + 'static) {
         let handler: Handler = Arc::new(handler);
         let last = {
             let mut state = self.0.lock();
@@ -51,12 +51,12 @@ impl Notices {
     }
 
     /// The latest notices, oldest first.
-    pub fn last(&self) -> Vec<String> {
+    pub(crate) fn last(&self) -> Vec<String> {
         self.0.lock().last.iter().cloned().collect()
     }
 
     /// Number of notices since the pool was opened.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.lock().count
     }
 }

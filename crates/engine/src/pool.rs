@@ -6,13 +6,13 @@
 //! snapshot sees or that the last checkpoint does not cover; (I2) for a held pool: nobody stores to
 //! it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
-pub mod held_locks;
-pub mod hold;
-pub mod locks;
-pub mod owner;
-pub mod prepared;
-pub mod snapshot_list;
-pub mod tables;
+pub(crate) mod held_locks;
+pub(crate) mod hold;
+pub(crate) mod locks;
+pub(crate) mod owner;
+pub(crate) mod prepared;
+pub(crate) mod snapshot_list;
+pub(crate) mod tables;
 
 use crate::changes::deferred_flush::DeferredFlush;
 use crate::config::Config;
@@ -85,7 +85,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Assembles a pool from what recovery has opened.
-    pub fn new(
+    pub(crate) fn new(
         context: Arc<TableContext>,
         log: Log,
         catalog: Arc<Table>,
@@ -120,24 +120,24 @@ impl Pool {
     }
 
     /// The services that tables reach from below.
-    pub fn services(&self) -> &Services {
+    pub(crate) fn services(&self) -> &Services {
         &self.context.services
     }
 
     /// The time for reports, since 1970.
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         (self.locks.clock())()
     }
 
     /// Waits until everything that this thread has flushed is durable.
     #[track_caller]
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         self.catalog.chain().fence();
     }
 
     /// Fails with ReadOnlyPool if the pool has failed stop.
     #[inline]
-    pub fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         if !self.log.is_failed() {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl Pool {
     /// Refuses a table of another pool, whose rows this pool's snapshots and locks do not hold, and
     /// one that was altered since it was looked up.
     #[inline]
-    pub fn check_own(&self, table: &Table) -> Result<()> {
+    pub(crate) fn check_own(&self, table: &Table) -> Result<()> {
         if !Arc::ptr_eq(table.chain().context(), &self.context) {
             return Err(another_pool(table));
         }
@@ -162,29 +162,29 @@ impl Pool {
     }
 
     /// The number of a new session: from 1 on, never given twice while the pool is open.
-    pub fn next_session(&self) -> u64 {
+    pub(crate) fn next_session(&self) -> u64 {
         self.next_session.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How long sessions without a setting of their own wait for a row lock.
-    pub fn lock_wait_timeout(&self) -> Duration {
+    pub(crate) fn lock_wait_timeout(&self) -> Duration {
         Duration::from_millis(self.lock_wait_timeout_ms.load(Ordering::Relaxed))
     }
 
     /// Sets how long sessions without a setting of their own wait for a row lock, to the
     /// millisecond.
-    pub fn set_lock_wait_timeout(&self, timeout: Duration) {
+    pub(crate) fn set_lock_wait_timeout(&self, timeout: Duration) {
         self.lock_wait_timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// DRAM that a transaction's write set may take before it spills, in bytes.
     #[inline]
-    pub fn transaction_memory(&self) -> usize {
+    pub(crate) fn transaction_memory(&self) -> usize {
         self.transaction_memory.load(Ordering::Relaxed) as usize
     }
 
     /// Sets the DRAM that a transaction's write set may take before it spills, in bytes.
-    pub fn set_transaction_memory(&self, bytes: u64) {
+    pub(crate) fn set_transaction_memory(&self, bytes: u64) {
         self.transaction_memory.store(bytes, Ordering::Relaxed);
     }
 
@@ -192,12 +192,12 @@ impl Pool {
     ///
     /// # Errors
     /// NotFound; Damaged, NotSupported or Medium if the table cannot be opened.
-    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.tables.open(&self.tables.find(name)?)
     }
 
     /// The name of table `table` for reports; of a dropped table only the id is left.
-    pub fn name_of(&self, table: u32) -> String {
+    pub(crate) fn name_of(&self, table: u32) -> String {
         if table == CATALOG_ID {
             return self.catalog.name();
         }
@@ -207,7 +207,7 @@ impl Pool {
 
     /// The tables that are open, the catalog first. A closed table has nothing to purge or to
     /// sweep.
-    pub fn open_tables(&self) -> Vec<Arc<Table>> {
+    pub(crate) fn open_tables(&self) -> Vec<Arc<Table>> {
         let mut tables = self.tables.open_list();
         tables.insert(0, self.catalog.clone());
         tables
@@ -215,7 +215,7 @@ impl Pool {
 
     /// Takes a checkpoint at the present visible CSN, and returns that CSN. If it cannot be written
     /// the pool fails stop (I11).
-    pub fn checkpoint(&self) -> Result<Csn> {
+    pub(crate) fn checkpoint(&self) -> Result<Csn> {
         self.deferred.flush_ahead();
         match self.log.checkpoint() {
             Ok(csn) => Ok(csn),
@@ -227,14 +227,14 @@ impl Pool {
     }
 
     /// Runs `body` while no purge does.
-    pub fn without_purge<T>(&self, body: impl FnOnce() -> T) -> T {
+    pub(crate) fn without_purge<T>(&self, body: impl FnOnce() -> T) -> T {
         let _one = self.purging.lock();
         body()
     }
 
     /// Purges the open tables as far as live snapshots and the last checkpoint allow (I8). Returns
     /// the number of versions reclaimed.
-    pub fn purge(&self) -> usize {
+    pub(crate) fn purge(&self) -> usize {
         let _one = self.purging.lock();
         // Planted: purge goes beyond the checkpoint.
         let covered = if perdura_pmem::planted(Mutant::PurgePastCheckpoint) {
@@ -259,7 +259,7 @@ impl Pool {
     ///
     /// # Errors
     /// Medium, if the checkpoint cannot be written.
-    pub fn purge_some(&self, table: &Table) -> Result<()> {
+    pub(crate) fn purge_some(&self, table: &Table) -> Result<()> {
         // Nothing waits that this could reach.
         let oldest = self.snapshots.oldest().unwrap_or(Csn::MAX);
         if !table.space().retired().is_due(oldest) {

@@ -5,17 +5,17 @@ use perdura_pmem::split_mix::SplitMix64;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A generator of words that nobody can foretell, unless it has a seed.
-pub struct Source(SplitMix64);
+pub(crate) struct Source(SplitMix64);
 
 impl Source {
     /// A generator seeded with `seed`, or by the operating system.
     #[allow(clippy::disallowed_methods, reason = "the operating system is asked only where no seed is given")]
-    pub fn new(seed: Option<u64>) -> Source {
+    pub(crate) fn new(seed: Option<u64>) -> Source {
         Source(SplitMix64::new(seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())))
     }
 
     /// The next random word.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
 }

@@ -11,10 +11,10 @@
 //! back. DDL keeps (I8) for files: table ids are never given twice, and files are removed after the
 //! commit that forgets them.
 
-pub mod alter;
-pub mod catalog;
+pub(crate) mod alter;
+pub(crate) mod catalog;
 pub mod check;
-pub mod ddl;
+pub(crate) mod ddl;
 mod redo;
 mod restore;
 

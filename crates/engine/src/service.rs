@@ -14,7 +14,7 @@ struct Requests {
 }
 
 /// The services that the tables of a pool share.
-pub struct Services {
+pub(crate) struct Services {
     prefault: Option<Prefault>,
     requests: Mutex<Requests>,
     wake: Condvar,
@@ -31,7 +31,7 @@ struct Leftover {
 
 impl Services {
     /// The services of a pool; without `prefault` nothing is faulted in ahead.
-    pub fn new(prefault: Option<Prefault>) -> Services {
+    pub(crate) fn new(prefault: Option<Prefault>) -> Services {
         Services {
             prefault,
             requests: Mutex::new(Requests::default()),
@@ -42,7 +42,7 @@ impl Services {
     }
 
     /// Queues a new file for pre-fault, before those of [`Services::prefault_later`].
-    pub fn prefault(&self, region: &Region) {
+    pub(crate) fn prefault(&self, region: &Region) {
         if let Some(prefault) = &self.prefault {
             prefault.submit(region.clone(), 0, region.len(), Priority::High);
         }
@@ -50,20 +50,20 @@ impl Services {
 
     /// Queues an existing file for pre-fault, behind new ones. A queue that is not worked on would
     /// keep closed tables mapped, so nothing is queued while pre-fault is off.
-    pub fn prefault_later(&self, region: &Region) {
+    pub(crate) fn prefault_later(&self, region: &Region) {
         if let Some(prefault) = self.prefault.as_ref().filter(|prefault| prefault.is_enabled()) {
             prefault.submit(region.clone(), 0, region.len(), Priority::Low);
         }
     }
 
     /// The pre-fault threads, if the pool has any.
-    pub fn prefault_service(&self) -> Option<&Prefault> {
+    pub(crate) fn prefault_service(&self) -> Option<&Prefault> {
         self.prefault.as_ref()
     }
 
     /// Asks the background thread for the next file of a table, and wakes it unless the request is
     /// queued already.
-    pub fn ask_for_file(&self, table: u32) {
+    pub(crate) fn ask_for_file(&self, table: u32) {
         let mut requests = self.requests.lock();
         if !requests.tables.contains(&table) {
             requests.tables.push(table);
@@ -73,7 +73,7 @@ impl Services {
 
     /// Waits for requests, no longer than `at_most`. Returns the tables that need their next file;
     /// `None` when the background thread is to stop.
-    pub fn wait(&self, at_most: Duration) -> Option<Vec<u32>> {
+    pub(crate) fn wait(&self, at_most: Duration) -> Option<Vec<u32>> {
         let mut requests = self.requests.lock();
         if requests.tables.is_empty() && !requests.stop {
             self.wake.wait_for(&mut requests, at_most);
@@ -82,18 +82,18 @@ impl Services {
     }
 
     /// Takes the tables that need their next file.
-    pub fn take_asked(&self) -> Vec<u32> {
+    pub(crate) fn take_asked(&self) -> Vec<u32> {
         std::mem::take(&mut self.requests.lock().tables)
     }
 
     /// Whether somebody waits for the background thread.
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         let requests = self.requests.lock();
         requests.stop || !requests.tables.is_empty()
     }
 
     /// Asks the background thread to stop.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.requests.lock().stop = true;
         self.wake.notify_all();
     }
@@ -101,7 +101,7 @@ impl Services {
     /// Removes files that nothing names any more, and makes the removal durable.
     /// [`Services::remove_leftovers`] retries files that cannot be removed now; the next start
     /// removes them at the latest.
-    pub fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
+    pub(crate) fn remove_files(&self, medium: &dyn Medium, names: impl IntoIterator<Item = String>) {
         for name in names {
             match medium.remove(&name) {
                 Ok(()) => {}
@@ -122,7 +122,7 @@ impl Services {
     }
 
     /// Retries the files that [`Services::remove_files`] could not remove.
-    pub fn remove_leftovers(&self, medium: &dyn Medium) {
+    pub(crate) fn remove_leftovers(&self, medium: &dyn Medium) {
         let mut leftovers = self.leftovers.lock();
         if leftovers.is_empty() {
             return;
@@ -137,7 +137,7 @@ impl Services {
 
     /// Takes a file off the list of files to be removed, because the caller is about to create one
     /// of that name. Returns whether it was on the list.
-    pub fn forget_leftover(&self, name: &str) -> bool {
+    pub(crate) fn forget_leftover(&self, name: &str) -> bool {
         let mut leftovers = self.leftovers.lock();
         let before = leftovers.len();
         leftovers.retain(|left| left.name != name);
@@ -145,12 +145,12 @@ impl Services {
     }
 
     /// Puts a file that could not be removed on the list of files to be removed in the background.
-    pub fn add_leftover(&self, name: String) {
+    pub(crate) fn add_leftover(&self, name: String) {
         self.leftovers.lock().push(Leftover { name, is_reported: true });
     }
 
     /// Has the background thread remove a file, which need not be there any more.
-    pub fn remove_later(&self, name: String) {
+    pub(crate) fn remove_later(&self, name: String) {
         self.leftovers.lock().push(Leftover { name, is_reported: false });
     }
 }

@@ -7,12 +7,12 @@
 //! transaction is committed; and (I3) for words that one thread stores on behalf of another: the
 //! committing thread flushes them.
 
-pub mod change;
-pub mod page;
-pub mod purge_horizon;
-pub mod row_set;
-pub mod slot;
-pub mod slots;
-pub mod undo_record;
-pub mod words;
-pub mod writer;
+pub(crate) mod change;
+pub(crate) mod page;
+pub(crate) mod purge_horizon;
+pub(crate) mod row_set;
+pub(crate) mod slot;
+pub(crate) mod slots;
+pub(crate) mod undo_record;
+pub(crate) mod words;
+pub(crate) mod writer;

@@ -8,18 +8,18 @@
 //! free; and (I8): a committed version's cell and RID are handed out again only after purge, which
 //! the pool limits to what no snapshot and no redo needs.
 
-pub mod allocator;
-pub mod bulk_segment;
-pub mod directory_space;
-pub mod emptying;
-pub mod extents;
-pub mod file_return;
-pub mod fragmentation;
-pub mod free;
-pub mod free_rids;
-pub mod open_cells;
-pub mod purge;
-pub mod segments;
-pub mod shard;
-pub mod sparse;
-pub mod sweep;
+pub(crate) mod allocator;
+pub(crate) mod bulk_segment;
+pub(crate) mod directory_space;
+pub(crate) mod emptying;
+pub(crate) mod extents;
+pub(crate) mod file_return;
+pub(crate) mod fragmentation;
+pub(crate) mod free;
+pub(crate) mod free_rids;
+pub(crate) mod open_cells;
+pub(crate) mod purge;
+pub(crate) mod segments;
+pub(crate) mod shard;
+pub(crate) mod sparse;
+pub(crate) mod sweep;

@@ -8,10 +8,10 @@
 
 mod audit;
 mod check;
-pub mod definition;
-pub mod figures;
-pub mod visibility;
-pub mod whole_reader;
+pub(crate) mod definition;
+pub(crate) mod figures;
+pub(crate) mod visibility;
+pub(crate) mod whole_reader;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::chain::Chain;

@@ -14,21 +14,21 @@
 //! `check_index`. Readers of several calls borrow the session: `scan`, `index_scan` with
 //! `moved_rows`, `reader`. `compact` moves rows by sessions of its own.
 
-pub mod check;
+pub(crate) mod check;
 mod check_index;
-pub mod compact;
-pub mod direction;
-pub mod index_reader;
-pub mod index_scan;
-pub mod isolation;
-pub mod keys;
-pub mod lock;
+pub(crate) mod compact;
+pub(crate) mod direction;
+pub(crate) mod index_reader;
+pub(crate) mod index_scan;
+pub(crate) mod isolation;
+pub(crate) mod keys;
+pub(crate) mod lock;
 mod moved_rows;
 mod pool_change;
-pub mod reader;
+pub(crate) mod reader;
 mod redo_log;
-pub mod savepoints;
-pub mod scan;
-pub mod session;
+pub(crate) mod savepoints;
+pub(crate) mod scan;
+pub(crate) mod session;
 mod snapshots;
 mod table_lock;

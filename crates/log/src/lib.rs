@@ -26,6 +26,8 @@
 //! - `prepared`, `copy_forward`: prepared transactions, and their records in newer generations
 //! - `recovery`, `analysis`, `scan`: the start; `format`, `superblock`, `superfile`: the bytes
 
+#![warn(unreachable_pub)]
+
 mod analysis;
 mod atomic;
 mod config;

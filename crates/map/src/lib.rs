@@ -16,6 +16,8 @@
 //! - `index`: the ordered index, in DRAM for the list, in pages for the B+-tree
 //! - `memory`: format, records, pages, readers' epochs
 
+#![warn(unreachable_pub)]
+
 mod changes;
 mod config;
 mod error;

@@ -97,6 +97,8 @@ pub enum Mutant {
     MergedHistoryKeepsOlderWord,
     HistoryMergedBeforeCheckpoint,
     RedoSkipsSpilledPages,
+    StatementLeavesUnfenced,
+    UndoLeavesUnfenced,
     // The maps.
     RootBeforeContent,
     RootInForceOverwritten,

@@ -19,6 +19,8 @@
 //! - A reader follows a pointer, or asks for a reference's key, only after it has found the node
 //!   unchanged since.
 
+#![warn(unreachable_pub)]
+
 mod arena;
 mod atomic;
 mod audit;

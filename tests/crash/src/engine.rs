@@ -3,6 +3,7 @@
 pub mod closing;
 mod definitions;
 pub mod drill;
+mod handover;
 pub mod history;
 mod holding;
 pub mod keyed_writes;
@@ -35,13 +36,14 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 22] = [
+const HAZARDS: [Hazard; 23] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
     ("", "delete"),
     ("", "rollback"),
     ("", "savepoint"),
+    ("", "handed_over"),
     ("", "ddl"),
     ("", "altered_indexes"),
     ("", "file_expansion"),

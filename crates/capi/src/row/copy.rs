@@ -7,7 +7,7 @@ use std::ptr::copy_nonoverlapping;
 /// # Safety
 /// `source` must be readable and `target` writable for `bytes` bytes, and they must not overlap.
 #[inline(always)]
-pub unsafe fn copy_short(source: *const u8, target: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_short(source: *const u8, target: *mut u8, bytes: usize) {
     // SAFETY: each pair of accesses lies within the `bytes` bytes the caller vouches for: the
     // second ends where they end.
     unsafe {
@@ -44,7 +44,7 @@ unsafe fn copy_pair<T: Copy>(source: *const u8, target: *mut u8, bytes: usize) {
 /// # Safety
 /// `source` must be readable for `bytes` bytes.
 #[inline(always)]
-pub unsafe fn read_length(source: *const u8, bytes: u8) -> usize {
+pub(super) unsafe fn read_length(source: *const u8, bytes: u8) -> usize {
     // SAFETY: the caller vouches for `bytes` bytes; no arm reads more.
     unsafe {
         match bytes {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Name of the table of limits. No user's database begins with this character.
-pub const LIMITS: &str = "#perdura/auto_increment";
+pub(super) const LIMITS: &str = "#perdura/auto_increment";
 
 const ROW_BYTES: usize = 16;
 /// Of the values given so far, a block is an eighth, within these bounds.

@@ -9,7 +9,7 @@ use super::code::{Failure, Outcome, PerduraCode};
 use std::ffi::CStr;
 
 /// The database of temporary tables. No user's database can have this name.
-pub const TEMPORARY: &str = "#tmp";
+pub(super) const TEMPORARY: &str = "#tmp";
 /// Prefix of the names of the server's own tables.
 const SERVER_PREFIX: &str = "#sql";
 const TEMPORARY_PREFIX: &str = "#sql-temptable-";
@@ -17,7 +17,7 @@ const TEMPORARY_PREFIX: &str = "#sql-temptable-";
 const BACKUP_PREFIX: &str = "#sql-backup-";
 
 /// The pool's name for the table at a server's path: `database/table`.
-pub fn of_path(path: &CStr) -> Outcome<String> {
+pub(super) fn of_path(path: &CStr) -> Outcome<String> {
     let wrong = || Failure::new(PerduraCode::Configuration, format!("{path:?} is not a path of a table"));
     let mut parts = path.to_str().map_err(|_| wrong())?.rsplit(['/', '\\']);
     let table = parts.next().filter(|table| !table.is_empty()).ok_or_else(wrong)?;
@@ -29,24 +29,24 @@ pub fn of_path(path: &CStr) -> Outcome<String> {
 }
 
 /// Whether the table belongs to one session.
-pub fn is_temporary(name: &str) -> bool {
+pub(super) fn is_temporary(name: &str) -> bool {
     name.split_once('/').is_some_and(|(database, _)| database == TEMPORARY)
 }
 
 /// The table part of `name` if the table belongs to `database` and is one a user may see.
-pub fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
+pub(super) fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))
 }
 
 /// Whether the server made the table under a name of its own, to fill it with the rows of another.
 /// A rename then puts it in the other's place; once the server has finished the DDL that a crash
 /// interrupted, it is of no use.
-pub fn is_rebuilt(name: &str) -> bool {
+pub(super) fn is_rebuilt(name: &str) -> bool {
     let Some((_, table)) = name.split_once('/') else { return false };
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)
 }
 
 /// Whether the table is the one that an ALTER TABLE replaces.
-pub fn is_backup(name: &str) -> bool {
+pub(super) fn is_backup(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, table)| table.starts_with(BACKUP_PREFIX))
 }

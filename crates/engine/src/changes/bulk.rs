@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Number of single inserts into a table after which a transaction begins a bulk insert.
-pub const BULK_AFTER: u64 = 64;
+pub(crate) const BULK_AFTER: u64 = 64;
 const WORDS_IN_LINE: u64 = 8;
 
 struct BulkPage {
@@ -42,13 +42,13 @@ struct BulkPage {
 
 /// A position in a bulk insert to roll back to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BulkMark {
+pub(crate) struct BulkMark {
     pages: usize,
     next: u64,
 }
 
 /// A transaction's bulk insert into one table.
-pub struct BulkInsert {
+pub(crate) struct BulkInsert {
     table: Arc<Table>,
     writer: Arc<Writer>,
     pages: Vec<BulkPage>,
@@ -64,7 +64,7 @@ pub struct BulkInsert {
 
 impl BulkInsert {
     /// A bulk insert of `writer` into `table`, which takes its first page with its first row.
-    pub fn new(table: Arc<Table>, writer: Arc<Writer>) -> BulkInsert {
+    pub(crate) fn new(table: Arc<Table>, writer: Arc<Writer>) -> BulkInsert {
         BulkInsert {
             table,
             writer,
@@ -82,7 +82,7 @@ impl BulkInsert {
 
     /// Whether this bulk insert filled row `row`.
     #[inline]
-    pub fn owns_row(&self, row: u64) -> bool {
+    pub(crate) fn owns_row(&self, row: u64) -> bool {
         match self.page_index.get(&self.directory().page_of(row)) {
             Some(&index) => row < self.pages[index as usize].next,
             None => false,
@@ -91,7 +91,7 @@ impl BulkInsert {
 
     /// Inserts a row.
     #[inline]
-    pub fn insert(&mut self, segments: &mut OwnSegments, row: &[u8]) -> Result<Rid> {
+    pub(crate) fn insert(&mut self, segments: &mut OwnSegments, row: &[u8]) -> Result<Rid> {
         if self.pages.last().is_none_or(|page| page.next == page.end) {
             self.add_page()?;
         }
@@ -118,7 +118,7 @@ impl BulkInsert {
 
     /// Takes back the insert of the row that came last, which is not in its page's shadow yet.
     /// Returns its version.
-    pub fn take_back_last(&mut self, rid: Rid) -> Word {
+    pub(crate) fn take_back_last(&mut self, rid: Rid) -> Word {
         let (row, version) = (rid.row(), self.word(rid.row()));
         debug_assert!(self.pages.last().is_some_and(|page| page.next == row + 1 && page.noted <= row), "the last row");
         let folded = self.folded_row(rid, version);
@@ -184,7 +184,7 @@ impl BulkInsert {
 
     /// Notes the rows inserted since the last call in the shadows of their pages, as writes of step
     /// `step`. Returns those pages. Called before anybody takes a position.
-    pub fn note_rows(&mut self, step: u64) -> Vec<u64> {
+    pub(crate) fn note_rows(&mut self, step: u64) -> Vec<u64> {
         let mut noted = Vec::new();
         for page in &mut self.pages[self.unnoted..] {
             if page.noted < page.next {
@@ -202,13 +202,13 @@ impl BulkInsert {
 
     /// Word of a row of this bulk insert: its newest version, published or not; empty if the
     /// transaction deleted it.
-    pub fn word(&self, row: u64) -> Word {
+    pub(crate) fn word(&self, row: u64) -> Word {
         self.directory().raw_word(row)
     }
 
     /// Replaces the version of a row of this bulk insert; `None` deletes the row. All rows are
     /// noted.
-    pub fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
+    pub(crate) fn edit(&mut self, segments: &mut OwnSegments, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
         let before = self.word(rid.row());
         let word = match row {
             Some(row) => segments.write(&self.table, &VersionHeader::new(rid, row), row)?,
@@ -245,13 +245,13 @@ impl BulkInsert {
     }
 
     /// The present position.
-    pub fn mark(&self) -> BulkMark {
+    pub(crate) fn mark(&self) -> BulkMark {
         BulkMark { pages: self.pages.len(), next: self.pages.last().map_or(0, |page| page.next) }
     }
 
     /// Undoes the edits and inserts since `mark`, the steps after `seen`, and frees what they
     /// wrote. All rows are noted.
-    pub fn rollback_to(&mut self, mark: BulkMark, seen: u64, edited: &[u64]) {
+    pub(crate) fn rollback_to(&mut self, mark: BulkMark, seen: u64, edited: &[u64]) {
         while self.pages.len() > mark.pages {
             let page = self.pages.pop().expect("counted");
             self.page_index.remove(&page.page);
@@ -300,7 +300,7 @@ impl BulkInsert {
     }
 
     /// Flushes directory words that are not flushed yet.
-    pub fn flush_rest(&mut self) {
+    pub(crate) fn flush_rest(&mut self) {
         for page in self.pages.iter_mut().rev() {
             if std::mem::take(&mut page.line_dirty) {
                 self.table.directory().flush(page.next - 1);
@@ -311,7 +311,7 @@ impl BulkInsert {
     /// Brings edited pages to their final state before the commit: frees the versions that the
     /// transaction itself has replaced, and folds the checksums again. The caller flushes the rest
     /// and fences.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for index in 0..self.pages.len() {
             if !self.pages[index].edited {
                 continue;
@@ -342,7 +342,7 @@ impl BulkInsert {
     }
 
     /// The redo records, one for each page. Called after [`BulkInsert::settle`] and a fence.
-    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.pages.iter().map(|page| {
             let (region, at, bytes) = self.directory().page_bytes(page.page).expect("an own page");
             // SAFETY: the page is unpublished and belongs to this transaction, which logs its
@@ -359,7 +359,7 @@ impl BulkInsert {
     }
 
     /// Collects the RIDs that edited pages leave free; called before publication (I8).
-    pub fn collect_holes(&mut self) {
+    pub(crate) fn collect_holes(&mut self) {
         let mut holes = std::mem::take(&mut self.holes);
         for page in self.pages.iter().filter(|page| page.edited) {
             let rows = self.directory().page_rows(page.page).start..page.next;
@@ -369,17 +369,17 @@ impl BulkInsert {
     }
 
     /// Numbers of the pages.
-    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn pages(&self) -> impl Iterator<Item = u64> + '_ {
         self.pages.iter().map(|page| page.page)
     }
 
     /// Number of rows that it adds to the table.
-    pub fn rows(&self) -> i64 {
+    pub(crate) fn rows(&self) -> i64 {
         self.rows
     }
 
     /// Returns unused RIDs and holes to the table's allocator, after publication.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         // Planted: holes are collected after publication, when others may have made more of them.
         if perdura_pmem::planted(Mutant::HolesCollectedAfterPublication) {
             self.holes.clear();
@@ -391,7 +391,7 @@ impl BulkInsert {
     }
 
     /// Undoes the whole bulk insert.
-    pub fn abandon(mut self) {
+    pub(crate) fn abandon(mut self) {
         self.rollback_to(BulkMark::default(), 0, &[]);
     }
 

@@ -99,32 +99,32 @@ impl Pages {
 
 /// The pages of a pool with words that are stored and not flushed.
 #[derive(Default)]
-pub struct DeferredFlush {
+pub(crate) struct DeferredFlush {
     pages: Mutex<Pages>,
     flushing: Mutex<()>,
 }
 
 impl DeferredFlush {
     /// Notes a page. The caller holds its lock.
-    pub fn add(&self, table: &Arc<Table>, page: u64) {
+    pub(crate) fn add(&self, table: &Arc<Table>, page: u64) {
         let space = table.shared_space();
         self.pages.lock().add(Arc::as_ptr(space).addr(), page, || Noted::Rows(Arc::downgrade(space)));
     }
 
     /// Notes a leaf of an index. The caller holds its lock.
-    pub fn add_leaf(&self, table: &Arc<Table>, leaf: LeafId) {
+    pub(crate) fn add_leaf(&self, table: &Arc<Table>, leaf: LeafId) {
         let leaves = table.index_list().shared_leaves();
         self.pages.lock().add(Arc::as_ptr(leaves).addr(), leaf.into(), || Noted::Leaves(Arc::downgrade(leaves)));
     }
 
     /// Flushes and fences all words that are stored.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.flush_some(usize::MAX);
     }
 
     /// Flushes and fences most words that are stored, and lets others have the core now and then: a
     /// flush that others wait for is short after this.
-    pub fn flush_ahead(&self) {
+    pub(crate) fn flush_ahead(&self) {
         let batches = self.pages.lock().pages.len() / FLUSHED_AT_ONCE;
         for _ in 0..batches {
             self.flush_some(FLUSHED_AT_ONCE);

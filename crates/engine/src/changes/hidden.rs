@@ -12,14 +12,14 @@ const ROW_BYTES: usize = 40;
 
 /// Hidden rows of one table. There are no more than keys that the transaction has inserted.
 #[derive(Default)]
-pub struct HiddenRows {
+pub(crate) struct HiddenRows {
     /// By row number, the step from which on the row is hidden.
     rows: BTreeMap<u64, u64>,
 }
 
 impl HiddenRows {
     /// Hides a row from step `step` on. Returns false if it was hidden already.
-    pub fn hide(&mut self, row: u64, step: u64) -> bool {
+    pub(crate) fn hide(&mut self, row: u64, step: u64) -> bool {
         match self.rows.entry(row) {
             Entry::Vacant(place) => {
                 place.insert(step);
@@ -30,27 +30,27 @@ impl HiddenRows {
     }
 
     /// Shows a row again.
-    pub fn show(&mut self, row: u64) {
+    pub(crate) fn show(&mut self, row: u64) {
         self.rows.remove(&row);
     }
 
     /// Shows the rows again that were hidden after step `seen`.
-    pub fn undo_to(&mut self, seen: u64) {
+    pub(crate) fn undo_to(&mut self, seen: u64) {
         self.rows.retain(|_, step| *step <= seen);
     }
 
     /// Whether a row is hidden from a read that sees the steps up to `seen`.
-    pub fn has(&self, row: u64, seen: u64) -> bool {
+    pub(crate) fn has(&self, row: u64, seen: u64) -> bool {
         self.rows.get(&row).is_some_and(|step| *step <= seen)
     }
 
     /// Hidden rows of a range of row numbers.
-    pub fn within(&self, rows: Range<u64>) -> impl Iterator<Item = u64> {
+    pub(crate) fn within(&self, rows: Range<u64>) -> impl Iterator<Item = u64> {
         self.rows.range(rows).map(|(row, _)| *row)
     }
 
     /// Estimated DRAM, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.rows.len() * ROW_BYTES
     }
 }

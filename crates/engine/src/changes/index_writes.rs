@@ -20,7 +20,7 @@ use perdura_log::Csn;
 
 /// Changes of a transaction to the indexes of one table.
 #[derive(Default)]
-pub struct IndexWrites {
+pub(super) struct IndexWrites {
     /// The leaves that it has touched.
     leaves: TouchedLeaves,
     /// The entry at hand.
@@ -30,29 +30,29 @@ pub struct IndexWrites {
 impl IndexWrites {
     /// Whether nothing was touched.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
 
     /// Estimated DRAM, in bytes.
     #[inline]
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.leaves.bytes()
     }
 
     /// Forgets what nobody can go back to, up to step `floor`.
-    pub fn forget_below(&mut self, floor: u64) {
+    pub(super) fn forget_below(&mut self, floor: u64) {
         self.leaves.forget_below(floor);
     }
 
     /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so,
     /// the caller fences.
-    pub fn flush_rest(&mut self, target: &Target) -> bool {
+    pub(super) fn flush_rest(&mut self, target: &Target) -> bool {
         self.leaves.flush_rest(target.table.index_list().leaves())
     }
 
     /// Hands the redo records of the leaves to `add`.
-    pub fn log(&self, target: &Target, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    pub(super) fn log(&self, target: &Target, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let leaves = target.table.index_list().leaves();
         each_leaf(target, self.leaves.leaves(), |leaf| match leaves.record(leaf, &target.writer) {
             Some(record) => add(record),
@@ -61,7 +61,7 @@ impl IndexWrites {
     }
 
     /// Stores what the committed transaction has done to leaves.
-    pub fn publish(&mut self, target: &Target, csn: Csn, deferred: &DeferredFlush) {
+    pub(super) fn publish(&mut self, target: &Target, csn: Csn, deferred: &DeferredFlush) {
         let own = self.leaves.take();
         let leaves = target.table.index_list().leaves();
         let mut queued = Vec::new();
@@ -73,27 +73,27 @@ impl IndexWrites {
     }
 
     /// Undoes what was done to leaves after step `seen`.
-    pub fn undo(&mut self, target: &Target, seen: u64) {
+    pub(super) fn undo(&mut self, target: &Target, seen: u64) {
         let own = self.leaves.take_since(seen);
         let leaves = target.table.index_list().leaves();
         always(target, &own, |leaf| leaves.undo(leaf, &target.writer, Some(seen)));
     }
 
     /// Takes the transaction's changes off all leaves.
-    pub fn abandon(&mut self, target: &Target) {
+    pub(super) fn abandon(&mut self, target: &Target) {
         let own = self.leaves.take();
         let leaves = target.table.index_list().leaves();
         always(target, &own, |leaf| leaves.undo(leaf, &target.writer, None));
     }
 
     /// Gives a prepared transaction the changes back that a record of it names.
-    pub fn restore(&mut self, target: &Target, record: &LeafRecord) -> Result<()> {
+    pub(super) fn restore(&mut self, target: &Target, record: &LeafRecord) -> Result<()> {
         target.table.index_list().restore(target.table.chain(), record, &target.writer, &mut self.leaves)
     }
 }
 
 /// Changes entries of a table's indexes for a transaction.
-pub struct EntryWriter<'w> {
+pub(crate) struct EntryWriter<'w> {
     target: &'w Target,
     writes: &'w mut IndexWrites,
 }
@@ -105,7 +105,7 @@ impl<'w> EntryWriter<'w> {
 
     /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row
     /// has it. `visible` tells the visible CSN, and `sought` may be the way to the key.
-    pub fn insert(
+    pub(crate) fn insert(
         self,
         index: usize,
         (key, row, unique): (&[u8], u64, Uniqueness),
@@ -125,7 +125,7 @@ impl<'w> EntryWriter<'w> {
     ///
     /// # Errors
     /// Damaged if there is none.
-    pub fn delete(self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
+    pub(crate) fn delete(self, index: usize, key: &[u8], row: u64, at: Step) -> Result<()> {
         let entry = entry_of(&mut self.writes.entry, key, row);
         let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
         let deleted = index_of(&self.target.table, index)?.delete(&write, &mut self.writes.leaves);
@@ -137,7 +137,7 @@ impl<'w> EntryWriter<'w> {
     }
 
     /// Takes back the last change of the entry of `row` under `key`, made in step `at`.
-    pub fn take_back(self, index: usize, key: &[u8], row: u64, at: Step) {
+    pub(crate) fn take_back(self, index: usize, key: &[u8], row: u64, at: Step) {
         let entry = entry_of(&mut self.writes.entry, key, row);
         if let Ok(index) = index_of(&self.target.table, index) {
             index.take_back(&EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor });

@@ -11,7 +11,7 @@ use crate::table::Table;
 
 /// A transaction's own segments in one table.
 #[derive(Default)]
-pub struct OwnSegments {
+pub(crate) struct OwnSegments {
     open: OpenSet<Bulk>,
     /// Something was written since the last [`OwnSegments::flush_rest`].
     written: bool,
@@ -21,14 +21,14 @@ impl OwnSegments {
     /// Writes a version, with incarnation and row of `header`, and flushes the lines that are full.
     /// A version that is too large for a cell gets an extent and is flushed whole.
     #[inline]
-    pub fn write(&mut self, table: &Table, header: &VersionHeader, row: &[u8]) -> Result<Word> {
+    pub(crate) fn write(&mut self, table: &Table, header: &VersionHeader, row: &[u8]) -> Result<Word> {
         let word = self.put(table, header, row, 0)?;
         Ok(Word::new(word.file(), word.offset(), header.rid.incarnation()))
     }
 
     /// Writes a spilled page as a version of no row, in a place with room for as many words again.
     /// Returns its word.
-    pub fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
+    pub(crate) fn spill(&mut self, table: &Table, page: &SpilledPage) -> Result<Word> {
         let content = page.encode();
         self.put(table, &VersionHeader::new(Rid::NO_ROW, &content), &content, page.rows.len() as u64 * 8)
     }
@@ -52,7 +52,7 @@ impl OwnSegments {
 
     /// Writes a version once more, into a cell that is free already and no larger than the one at
     /// `from`. Returns `None` if there is none: no segment is taken into use.
-    pub fn rewrite(&mut self, table: &Table, header: &VersionHeader, row: &[u8], from: Word) -> Option<Word> {
+    pub(crate) fn rewrite(&mut self, table: &Table, header: &VersionHeader, row: &[u8], from: Word) -> Option<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
         let segments = table.space().segments();
         let largest = segments.cell_units(from)?;
@@ -66,12 +66,12 @@ impl OwnSegments {
 
     /// Notes that the caller has stored something else that [`OwnSegments::flush_rest`] must
     /// report.
-    pub fn note_written(&mut self) {
+    pub(crate) fn note_written(&mut self) {
         self.written = true;
     }
 
     /// Flushes what is not flushed yet. Returns whether anything was written since the last call.
-    pub fn flush_rest(&mut self) -> bool {
+    pub(crate) fn flush_rest(&mut self) -> bool {
         if !std::mem::take(&mut self.written) {
             return false;
         }
@@ -82,7 +82,7 @@ impl OwnSegments {
     }
 
     /// Returns the segments, with the cells that were not used, to the table's allocator.
-    pub fn release(&mut self, table: &Table) {
+    pub(crate) fn release(&mut self, table: &Table) {
         self.open.close_all(table.space().segments());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// When a write happens, in the transaction's own order.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// The present step.
     pub step: u64,
     /// The oldest position that is left to go back to.
@@ -16,7 +16,7 @@ pub struct Step {
 }
 
 /// Obstacle to a lock in place: the lock table decides.
-pub struct Contention<'t> {
+pub(crate) struct Contention<'t> {
     /// The page of the row, which stays locked until the request is in the lock table; `None` if
     /// there is no such row.
     pub page: Option<LockedPage<'t>>,
@@ -25,7 +25,7 @@ pub struct Contention<'t> {
 }
 
 /// How a request for a lock in place ends.
-pub enum InPlaceLock<'t> {
+pub(crate) enum InPlaceLock<'t> {
     /// The transaction holds the row. If the lock is new: the row's newest version and an upper
     /// bound of its CSN.
     Taken(Option<(Word, Csn)>),
@@ -38,7 +38,7 @@ pub enum InPlaceLock<'t> {
 
 /// An update or deletion.
 #[derive(Clone, Copy, Debug)]
-pub struct RowWrite {
+pub(crate) struct RowWrite {
     /// The row.
     pub rid: Rid,
     /// Names its new version; `None` deletes the row.
@@ -52,7 +52,7 @@ pub struct RowWrite {
 }
 
 /// How an update or deletion ends.
-pub enum Written<'t> {
+pub(crate) enum Written<'t> {
     /// The row is written.
     Done {
         /// It has been locked in place for that.

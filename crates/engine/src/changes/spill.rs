@@ -12,7 +12,7 @@ use crate::shadow::words::Spilled;
 /// Spills words to the medium, those written first before others, until the words left take no more
 /// than `most` bytes of DRAM or nothing is left to spill. The caller's next fence covers what is
 /// spilled.
-pub fn spill(target: &Target, touched: &mut Touched, segments: &mut OwnSegments, most: usize) -> Result<()> {
+pub(super) fn spill(target: &Target, touched: &mut Touched, segments: &mut OwnSegments, most: usize) -> Result<()> {
     while touched.memory.word_bytes() > most
         && let Some(page) = touched.memory.oldest()
     {

@@ -14,7 +14,7 @@ type Rows = SmallVec<[(u16, Word); ROWS_LOGGED_SINGLY]>;
 type Positions = SmallVec<[u16; ROWS_LOGGED_SINGLY]>;
 
 /// The redo records of a transaction's writes to one table.
-pub struct TableRecords<'r> {
+pub(super) struct TableRecords<'r> {
     target: &'r Target,
     /// Most bytes of a record.
     most: usize,
@@ -23,12 +23,16 @@ pub struct TableRecords<'r> {
 
 impl<'r> TableRecords<'r> {
     /// Hands records of at most `most` bytes to `add`.
-    pub fn new(target: &'r Target, most: usize, add: &'r mut dyn FnMut(Record) -> Result<()>) -> TableRecords<'r> {
+    pub(super) fn new(
+        target: &'r Target,
+        most: usize,
+        add: &'r mut dyn FnMut(Record) -> Result<()>,
+    ) -> TableRecords<'r> {
         TableRecords { target, most, add }
     }
 
     /// Logs the rows of a page that are written singly.
-    pub fn page(&mut self, page: u64) -> Result<()> {
+    pub(super) fn page(&mut self, page: u64) -> Result<()> {
         let (mut rows, mut deleted, mut spilled) = (Rows::new(), Positions::new(), None);
         if let Some(shadow) = self.target.table.shadows().slot(page).lock_existing()
             && let Some(change) = shadow.change(&self.target.writer)

@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Writes of a transaction to one table.
-pub struct TableWrites {
+pub(crate) struct TableWrites {
     target: Target,
     touched: Touched,
     bulk: Option<BulkInsert>,
@@ -51,7 +51,7 @@ pub struct TableWrites {
 
 impl TableWrites {
     /// Nothing written to `table` so far.
-    pub fn new(table: Arc<Table>, writer: Arc<Writer>) -> TableWrites {
+    pub(crate) fn new(table: Arc<Table>, writer: Arc<Writer>) -> TableWrites {
         let mut touched = Touched::default();
         if writer.moves() {
             touched.set_admitted();
@@ -73,68 +73,68 @@ impl TableWrites {
 
     /// The table.
     #[inline]
-    pub fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.target.table
     }
 
     /// The bulk insert, if it is running.
     #[inline]
-    pub fn bulk_insert(&mut self, row: &[u8]) -> Option<Result<Rid>> {
+    pub(crate) fn bulk_insert(&mut self, row: &[u8]) -> Option<Result<Rid>> {
         Some(self.bulk.as_mut()?.insert(self.versions.segments(), row))
     }
 
     /// Whether the next insert begins a bulk insert: the transaction has made enough single
     /// inserts, and the table has no large stock of free RIDs to use up first.
-    pub fn is_bulk_due(&self) -> bool {
+    pub(crate) fn is_bulk_due(&self) -> bool {
         self.bulk.is_none() && self.inserts >= BULK_AFTER && !self.target.table.space().has_many_free_rids()
     }
 
     /// The bulk insert, begun now if there is none.
-    pub fn begin_bulk(&mut self) -> &mut BulkInsert {
+    pub(crate) fn begin_bulk(&mut self) -> &mut BulkInsert {
         self.bulk.get_or_insert_with(|| BulkInsert::new(self.target.table.clone(), self.target.writer.clone()))
     }
 
     /// Whether the row belongs to the bulk insert.
-    pub fn is_in_bulk(&self, rid: Rid) -> bool {
+    pub(crate) fn is_in_bulk(&self, rid: Rid) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.owns_row(rid.row()))
     }
 
     /// Whether the transaction is known as a writer of the table.
     #[inline]
-    pub fn is_admitted(&self) -> bool {
+    pub(crate) fn is_admitted(&self) -> bool {
         self.touched.is_admitted()
     }
 
     /// Notes that the transaction has locked the table for its writes.
-    pub fn set_admitted(&mut self) {
+    pub(crate) fn set_admitted(&mut self) {
         self.touched.set_admitted();
     }
 
     /// Its DRAM.
     #[inline]
-    pub fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.touched.memory
     }
 
     /// DRAM of what was done to indexes.
     #[inline]
-    pub fn leaf_bytes(&self) -> usize {
+    pub(crate) fn leaf_bytes(&self) -> usize {
         self.keys.bytes() + self.hidden.bytes()
     }
 
     /// Bytes of the log that words in DRAM take at least.
-    pub fn logged(&self) -> usize {
+    pub(crate) fn logged(&self) -> usize {
         self.touched.memory.logged()
     }
 
     /// Frees a version that was written and not entered.
-    pub fn discard(&mut self, word: Option<Word>) {
+    pub(crate) fn discard(&mut self, word: Option<Word>) {
         self.versions.flush_last(&self.target.table);
         self.target.table.space().free_all(word);
     }
 
     /// Replaces the version of a row of the bulk insert; `None` deletes the row.
-    pub fn edit_bulk(&mut self, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
+    pub(crate) fn edit_bulk(&mut self, rid: Rid, row: Option<&[u8]>, at: Step) -> Result<()> {
         let step = at.step;
         self.note_rows(step);
         let page = self.target.table.directory().page_of(rid.row());
@@ -144,51 +144,51 @@ impl TableWrites {
 
     /// Notes the rows of the bulk insert as written in step `step`; called before anybody takes a
     /// position.
-    pub fn note_rows(&mut self, step: u64) {
+    pub(crate) fn note_rows(&mut self, step: u64) {
         let pages = self.bulk.as_mut().map(|bulk| bulk.note_rows(step)).unwrap_or_default();
         pages.into_iter().for_each(|page| self.touched.note(step, page));
     }
 
     /// Forgets what nobody can go back to, up to step `floor`.
-    pub fn forget_below(&mut self, floor: u64) {
+    pub(crate) fn forget_below(&mut self, floor: u64) {
         self.touched.forget_below(floor);
         self.keys.forget_below(floor);
     }
 
     /// Whether a bulk insert is running.
     #[inline]
-    pub fn has_bulk(&self) -> bool {
+    pub(crate) fn has_bulk(&self) -> bool {
         self.bulk.is_some()
     }
 
     /// The present position in the bulk insert.
-    pub fn mark(&self) -> BulkMark {
+    pub(crate) fn mark(&self) -> BulkMark {
         self.bulk.as_ref().map(BulkInsert::mark).unwrap_or_default()
     }
 
     /// Writes a version for `rid`, into a segment of the transaction's own once it has written
     /// many.
     #[inline]
-    pub fn write_version(&mut self, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
+    pub(crate) fn write_version(&mut self, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
         self.versions.write(&self.target.table, session, rid, row)
     }
 
     /// Whether the transaction is to look for old versions that wait for purge before it writes the
     /// next one.
     #[inline]
-    pub fn is_purge_due(&self) -> bool {
+    pub(crate) fn is_purge_due(&self) -> bool {
         self.versions.is_purge_due(&self.target.table)
     }
 
     /// Spills words to the medium, those written first before others, until the words left take no
     /// more than `most` bytes of DRAM or nothing is left to spill. The caller's next fence covers
     /// what is spilled.
-    pub fn spill(&mut self, most: usize) -> Result<()> {
+    pub(crate) fn spill(&mut self, most: usize) -> Result<()> {
         spill::spill(&self.target, &mut self.touched, self.versions.segments(), most)
     }
 
     /// Changes entries of the table's indexes.
-    pub fn entries(&mut self) -> EntryWriter<'_> {
+    pub(crate) fn entries(&mut self) -> EntryWriter<'_> {
         EntryWriter::new(&self.target, &mut self.keys)
     }
 
@@ -198,12 +198,12 @@ impl TableWrites {
     }
 
     /// Rows of the snapshot that are hidden.
-    pub fn hidden(&mut self) -> &mut HiddenRows {
+    pub(crate) fn hidden(&mut self) -> &mut HiddenRows {
         &mut self.hidden
     }
 
     /// Rows of a range that are hidden from a read that sees the steps up to `seen`.
-    pub fn hidden_within(&self, rows: Range<u64>, seen: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn hidden_within(&self, rows: Range<u64>, seen: u64) -> impl Iterator<Item = u64> {
         self.hidden.within(rows).filter(move |row| self.hides(*row, seen))
     }
 }

@@ -7,14 +7,14 @@ use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 /// A table, and a transaction that writes it.
-pub struct Target {
+pub(super) struct Target {
     pub table: Arc<Table>,
     pub writer: Arc<Writer>,
 }
 
 impl Target {
     /// Frees versions and RIDs that only the transaction ever saw.
-    pub fn free(&self, versions: impl IntoIterator<Item = Word>, rids: impl IntoIterator<Item = Rid>) {
+    pub(super) fn free(&self, versions: impl IntoIterator<Item = Word>, rids: impl IntoIterator<Item = Rid>) {
         self.table.space().free_all(versions);
         // Planted: the RID of an undone insert is lost.
         self.table.space().free_rids(rids.into_iter().filter(|_| !perdura_pmem::planted(Mutant::RolledBackRidLost)));

@@ -19,7 +19,7 @@ struct Touch {
 
 /// The pages that a transaction has touched in one table, those of its bulk insert apart.
 #[derive(Default)]
-pub struct Touched {
+pub(super) struct Touched {
     pages: SmallVec<[u64; 4]>,
     /// In the order of time; forgotten up to the oldest position that is left. It names pages of
     /// the bulk insert too.
@@ -35,18 +35,23 @@ pub struct Touched {
 impl Touched {
     /// The pages with a change of the transaction, in the order in which it came to them.
     #[inline]
-    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn pages(&self) -> impl Iterator<Item = u64> + '_ {
         self.pages.iter().copied()
     }
 
     /// Takes all pages.
-    pub fn take_pages(&mut self) -> SmallVec<[u64; 4]> {
+    pub(super) fn take_pages(&mut self) -> SmallVec<[u64; 4]> {
         std::mem::take(&mut self.pages)
     }
 
     /// The transaction's change of page `page`, begun now if there is none.
     #[inline]
-    pub fn change<'s>(&mut self, shadow: &'s mut LockedPage<'_>, page: u64, writer: &Arc<Writer>) -> &'s mut Change {
+    pub(super) fn change<'s>(
+        &mut self,
+        shadow: &'s mut LockedPage<'_>,
+        page: u64,
+        writer: &Arc<Writer>,
+    ) -> &'s mut Change {
         let (change, is_new) = shadow.change_or_new(writer, false);
         if is_new {
             self.pages.push(page);
@@ -57,12 +62,12 @@ impl Touched {
 
     /// Whether the transaction is known as a writer of the table.
     #[inline]
-    pub fn is_admitted(&self) -> bool {
+    pub(super) fn is_admitted(&self) -> bool {
         self.is_admitted
     }
 
     /// Notes that the transaction may write the table without a look for readers.
-    pub fn set_admitted(&mut self) {
+    pub(super) fn set_admitted(&mut self) {
         self.is_admitted = true;
     }
 
@@ -70,7 +75,13 @@ impl Touched {
     /// `page` that stays until its end. Returns false if somebody reads the table as a whole, who
     /// may have looked at the page before.
     #[inline]
-    pub fn admit(&mut self, shadows: &Shadows, shadow: &mut LockedPage<'_>, page: u64, writer: &Arc<Writer>) -> bool {
+    pub(super) fn admit(
+        &mut self,
+        shadows: &Shadows,
+        shadow: &mut LockedPage<'_>,
+        page: u64,
+        writer: &Arc<Writer>,
+    ) -> bool {
         if self.is_admitted {
             return true;
         }
@@ -87,7 +98,7 @@ impl Touched {
     /// change. Returns with it what is to be freed: versions that nobody can go back to, and the
     /// cell of a spilled page whose words are in DRAM again.
     #[inline]
-    pub fn open_change<'s>(
+    pub(super) fn open_change<'s>(
         &mut self,
         shadow: &'s mut LockedPage<'_>,
         page: u64,
@@ -109,21 +120,21 @@ impl Touched {
     }
 
     /// Notes that step `step` wrote to page `page`.
-    pub fn note(&mut self, step: u64, page: u64) {
+    pub(super) fn note(&mut self, step: u64, page: u64) {
         if self.journal.last().is_none_or(|last| (last.step, last.page) != (step, page)) {
             self.journal.push(Touch { step, page });
         }
     }
 
     /// Forgets what nobody can go back to, up to step `floor`.
-    pub fn forget_below(&mut self, floor: u64) {
+    pub(super) fn forget_below(&mut self, floor: u64) {
         if self.journal.last().is_some_and(|last| last.step <= floor) {
             self.journal.clear();
         }
     }
 
     /// The pages written in steps after `seen`, in ascending order; they are forgotten.
-    pub fn take_since(&mut self, seen: u64) -> Vec<u64> {
+    pub(super) fn take_since(&mut self, seen: u64) -> Vec<u64> {
         let kept = self.journal.iter().rposition(|touch| touch.step <= seen).map_or(0, |last| last + 1);
         let mut pages: Vec<u64> = self.journal.drain(kept..).map(|touch| touch.page).collect();
         pages.sort_unstable();

@@ -15,7 +15,7 @@ const LAG_SHARE: u64 = 128;
 
 /// Versions that a transaction writes to one table.
 #[derive(Default)]
-pub struct Versions {
+pub(super) struct Versions {
     segments: OwnSegments,
     /// Versions written, those of bulk inserts apart.
     written: u64,
@@ -27,7 +27,7 @@ impl Versions {
     /// Writes a version for `rid`. It is flushed as soon as it is entered or discarded: a locked
     /// instruction waits for the flushes before it, and the page is locked next.
     #[inline]
-    pub fn write(&mut self, table: &Table, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
+    pub(super) fn write(&mut self, table: &Table, session: u64, rid: Rid, row: &[u8]) -> Result<Word> {
         let header = VersionHeader::new(rid, row);
         if self.written >= BULK_AFTER {
             self.written += 1;
@@ -47,14 +47,14 @@ impl Versions {
     /// whether old ones wait for purge in its way: at the first in a segment of its own, and then
     /// now and then.
     #[inline]
-    pub fn is_purge_due(&self, table: &Table) -> bool {
+    pub(super) fn is_purge_due(&self, table: &Table) -> bool {
         self.written % VERSIONS_PER_LOOK == BULK_AFTER
             && table.purge_lag() as u64 > LAG_MIN.max(table.row_count_estimate() / LAG_SHARE)
     }
 
     /// Flushes the version written last, if it is in a shared segment.
     #[inline]
-    pub fn flush_last(&mut self, table: &Table) {
+    pub(super) fn flush_last(&mut self, table: &Table) {
         if let Some((word, bytes)) = self.unflushed.take() {
             let region = table.chain().file(word.file()).expect("allocated in a file of the chain").region();
             region.flush(word.offset(), bytes);
@@ -63,7 +63,7 @@ impl Versions {
 
     /// The transaction's own segments.
     #[inline]
-    pub fn segments(&mut self) -> &mut OwnSegments {
+    pub(super) fn segments(&mut self) -> &mut OwnSegments {
         &mut self.segments
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// A position in a write set to undo to. The default is its beginning.
 #[derive(Clone, Debug, Default)]
-pub struct Position {
+pub(crate) struct Position {
     /// Last step before it.
     step: u64,
     bulk: SmallVec<[BulkMark; 2]>,
@@ -31,14 +31,14 @@ pub struct Position {
 
 impl Position {
     /// Last step before the position.
-    pub fn step(&self) -> u64 {
+    pub(crate) fn step(&self) -> u64 {
         self.step
     }
 }
 
 /// The write set of a transaction.
 #[derive(Default)]
-pub struct WriteSet {
+pub(crate) struct WriteSet {
     writer: Option<Arc<Writer>>,
     tables: Vec<TableWrites>,
     /// The present step.
@@ -55,44 +55,44 @@ pub struct WriteSet {
 
 impl WriteSet {
     /// Whether the transaction has written nothing; undone writes count as well.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.written
     }
 
     /// The transaction as others meet it; `owner` is the owner of its locks.
-    pub fn writer(&mut self, owner: u64) -> &Arc<Writer> {
+    pub(crate) fn writer(&mut self, owner: u64) -> &Arc<Writer> {
         self.writer.get_or_insert_with(|| Arc::new(Writer::new(owner)))
     }
 
     /// Begins a transaction that only moves rows; `owner` is the owner of its locks.
-    pub fn begin_moving(&mut self, owner: u64) {
+    pub(crate) fn begin_moving(&mut self, owner: u64) {
         self.writer = Some(Arc::new(Writer::mover(owner)));
     }
 
     /// Whether the transaction only moves rows.
-    pub fn moves(&self) -> bool {
+    pub(crate) fn moves(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| writer.moves())
     }
 
     /// The transaction as others meet it, if it has locked or written anything.
-    pub fn known_writer(&self) -> Option<&Arc<Writer>> {
+    pub(crate) fn known_writer(&self) -> Option<&Arc<Writer>> {
         self.writer.as_ref()
     }
 
     /// View of the transaction's own writes to `table` up to step `seen`; `None` if it has none.
-    pub fn view(&self, table: u32, seen: u64) -> Option<OwnView<'_>> {
+    pub(crate) fn view(&self, table: u32, seen: u64) -> Option<OwnView<'_>> {
         self.writes_of(table)?;
         Some(OwnView { writer: self.writer.as_ref()?, seen })
     }
 
     /// Whether the transaction has locked or written rows of table `table`, undone writes included.
-    pub fn touches(&self, table: u32) -> bool {
+    pub(crate) fn touches(&self, table: u32) -> bool {
         self.writes_of(table).is_some()
     }
 
     /// Whether the transaction is known as a writer of table `table` to those who read it as a
     /// whole.
-    pub fn is_admitted(&self, table: u32) -> bool {
+    pub(crate) fn is_admitted(&self, table: u32) -> bool {
         self.writes_of(table).is_some_and(TableWrites::is_admitted)
     }
 
@@ -103,7 +103,7 @@ impl WriteSet {
 
     /// Writes of the transaction to `table`.
     #[inline]
-    pub fn table(&mut self, table: &Arc<Table>, owner: u64) -> &mut TableWrites {
+    pub(crate) fn table(&mut self, table: &Arc<Table>, owner: u64) -> &mut TableWrites {
         let index = match self.tables.last() {
             // Most writes are to the table of the one before.
             Some(last) if Arc::ptr_eq(last.table(), table) => self.tables.len() - 1,
@@ -125,7 +125,7 @@ impl WriteSet {
 
     /// Writes of the transaction to `table`, for a write in the present step.
     #[inline]
-    pub fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, Step) {
+    pub(crate) fn table_to_write(&mut self, table: &Arc<Table>, owner: u64) -> (&mut TableWrites, Step) {
         if !self.in_step {
             self.step += 1;
             self.in_step = true;
@@ -136,14 +136,14 @@ impl WriteSet {
 
     /// Notes that a write has succeeded.
     #[inline]
-    pub fn note_written(&mut self) {
+    pub(crate) fn note_written(&mut self) {
         self.written = true;
     }
 
     /// Whether the write set takes more than `most` bytes of DRAM, and enough of that for words
     /// that can be spilled.
     #[inline]
-    pub fn is_over(&self, most: usize) -> bool {
+    pub(crate) fn is_over(&self, most: usize) -> bool {
         let (mut bytes, mut words) = (0, 0);
         for memory in self.tables.iter().map(TableWrites::memory) {
             bytes += memory.bytes();
@@ -154,7 +154,7 @@ impl WriteSet {
     }
 
     /// Estimated DRAM, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.tables.iter().map(|writes| writes.memory().bytes()).sum::<usize>() + self.leaf_bytes()
     }
 
@@ -164,7 +164,7 @@ impl WriteSet {
     }
 
     /// Bytes of the log that words in DRAM take at least.
-    pub fn logged(&self) -> usize {
+    pub(crate) fn logged(&self) -> usize {
         self.tables.iter().map(TableWrites::logged).sum()
     }
 
@@ -173,45 +173,45 @@ impl WriteSet {
     ///
     /// # Errors
     /// DeviceFull, TableFull.
-    pub fn spill(&mut self, most: usize) -> Result<()> {
+    pub(crate) fn spill(&mut self, most: usize) -> Result<()> {
         let share = most / self.tables.len().max(1);
         self.tables.iter_mut().try_for_each(|writes| writes.spill(share))
     }
 
     /// The transaction's own version of a row; `None` if it never wrote the row.
-    pub fn own(&self, table: u32, rid: Rid) -> Option<Own> {
+    pub(crate) fn own(&self, table: u32, rid: Rid) -> Option<Own> {
         self.writes_of(table)?.own(rid)
     }
 
     /// Hides a row of the snapshot from consistent reads, in the present step: an own row has its
     /// primary key. Returns false if it was hidden already.
-    pub fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
+    pub(crate) fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
         self.hides = true;
         self.table(table, owner).hidden().hide(row, at.step)
     }
 
     /// Shows a row of the snapshot again that the present step has hidden.
-    pub fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
+    pub(crate) fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
         self.table(table, owner).hidden().show(row);
     }
 
     /// Whether consistent reads may have to leave rows out ([`WriteSet::is_hidden`]).
     #[inline]
-    pub fn hides_rows(&self) -> bool {
+    pub(crate) fn hides_rows(&self) -> bool {
         self.hides
     }
 
     /// Whether a consistent read that sees the steps up to `seen` leaves a row out, for an own row
     /// has its primary key.
     #[inline]
-    pub fn is_hidden(&self, table: u32, row: u64, seen: u64) -> bool {
+    pub(crate) fn is_hidden(&self, table: u32, row: u64, seen: u64) -> bool {
         self.hides && self.writes_of(table).is_some_and(|writes| writes.hides(row, seen))
     }
 
     /// Takes rows that are hidden up to step `seen` out of the words of a page whose first row is
     /// `base`.
     #[inline]
-    pub fn hide_words(&self, table: u32, (base, seen): (u64, u64), words: &mut [Word]) {
+    pub(crate) fn hide_words(&self, table: u32, (base, seen): (u64, u64), words: &mut [Word]) {
         if !self.hides {
             return;
         }
@@ -222,7 +222,7 @@ impl WriteSet {
     }
 
     /// Takes the present position: later writes are of a later step.
-    pub fn position(&mut self) -> Position {
+    pub(crate) fn position(&mut self) -> Position {
         if std::mem::take(&mut self.in_step) {
             for writes in &mut self.tables {
                 writes.note_rows(self.step);
@@ -237,7 +237,7 @@ impl WriteSet {
     }
 
     /// Notes that nobody goes back to before `position`.
-    pub fn forget_before(&mut self, position: &Position) {
+    pub(crate) fn forget_before(&mut self, position: &Position) {
         self.floor = position.step;
         for writes in &mut self.tables {
             writes.forget_below(position.step);
@@ -247,7 +247,7 @@ impl WriteSet {
     /// Undoes the writes since `position`, and frees what they wrote. Spilled words that come back
     /// for that are spilled again where they take more than a quarter of `most` bytes of DRAM, as
     /// long as the device has room.
-    pub fn undo_to(&mut self, position: &Position, most: usize) {
+    pub(crate) fn undo_to(&mut self, position: &Position, most: usize) {
         let _noted = self.position();
         let share = most / 4 / self.tables.len().max(1);
         for (index, writes) in self.tables.iter_mut().enumerate() {
@@ -257,7 +257,7 @@ impl WriteSet {
 
     /// Takes the transaction off all pages and frees what it wrote. What it has flushed must be
     /// fenced.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::abandon);
         if let Some(writer) = self.writer.as_ref().filter(|_| !self.tables.is_empty()) {
             writer.end();
@@ -268,19 +268,19 @@ impl WriteSet {
 
     /// Flushes what is written and not flushed yet. Returns whether anything was written since the
     /// last call; if so, the caller fences.
-    pub fn flush_rest(&mut self) -> bool {
+    pub(crate) fn flush_rest(&mut self) -> bool {
         self.tables.iter_mut().fold(false, |flushed, writes| writes.flush_rest() | flushed)
     }
 
     /// Brings the writes to their final state before the commit. The caller flushes the rest and
     /// fences.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::settle);
     }
 
     /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log
     /// as a chunk. Called after [`WriteSet::settle`] and a fence.
-    pub fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
+    pub(crate) fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
         records.clear();
         let mut add = |record: Record| -> Result<()> {
             if records.len() + record.bytes() > chunk_bytes {
@@ -294,7 +294,7 @@ impl WriteSet {
     }
 
     /// Makes the transaction visible at `csn`, however much it wrote. durable_csn covers it (I4).
-    pub fn commit(&mut self, csn: Csn) {
+    pub(crate) fn commit(&mut self, csn: Csn) {
         self.tables.iter_mut().for_each(TableWrites::collect_holes);
         if let Some(writer) = &self.writer {
             writer.commit(csn);
@@ -303,14 +303,14 @@ impl WriteSet {
 
     /// Stores directory words and page states of the committed transaction; `deferred` has the
     /// words flushed before a checkpoint goes past them.
-    pub fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
+    pub(crate) fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
         self.tables.iter_mut().for_each(|writes| writes.publish(csn, deferred));
     }
 
     /// Retires the write set once all that [`WriteSet::publish`] does is reported as stored: hands
     /// replaced versions to purge and counts rows. `now` is the time for reports, in seconds since
     /// 1970.
-    pub fn retire(&mut self, now: u64) {
+    pub(crate) fn retire(&mut self, now: u64) {
         self.tables.iter_mut().for_each(|writes| writes.retire(now));
         self.tables.clear();
         self.hides = false;
@@ -355,14 +355,14 @@ impl WriteSet {
     }
 
     /// Takes the transaction off all pages and keeps what it wrote: the next start decides it.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::forget);
         self.tables.clear();
         self.hides = false;
     }
 
     /// Begins the next transaction, once this one is off all pages.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         debug_assert!(self.tables.is_empty());
         self.writer = None;
         (self.in_step, self.written) = (false, false);

@@ -4,7 +4,7 @@ use crate::format::{UNIT_BYTES, VERSION_HEADER};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Fewest units in a cell: those of a version header. Tombstones and empty rows need no more.
-pub const UNITS_MIN: u32 = (VERSION_HEADER / UNIT_BYTES) as u32;
+pub(crate) const UNITS_MIN: u32 = (VERSION_HEADER / UNIT_BYTES) as u32;
 /// Up to so many units each number of units is a class.
 const UNITS_FINE: u32 = 32;
 /// Fewest cells in a segment.
@@ -12,7 +12,7 @@ const CELLS_MIN: u64 = 8;
 
 /// The class of cells, in units, for a version of `bytes`, header included, where segments have up
 /// to `segment_bytes`; `None` if the version needs an extent.
-pub fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
+pub(crate) fn class_for(bytes: u64, segment_bytes: u64) -> Option<u32> {
     if bytes > segment_bytes / CELLS_MIN {
         return None;
     }
@@ -36,23 +36,23 @@ fn parts_of(units: u32) -> (u32, u32) {
 }
 
 /// Size of the smallest segment that may have cells of `units`, in bytes.
-pub fn segment_bytes_for(units: u32) -> u64 {
+pub(crate) fn segment_bytes_for(units: u32) -> u64 {
     (u64::from(units) * UNIT_BYTES * CELLS_MIN).next_power_of_two()
 }
 
 /// The class to open for a version of `class` when `largest`, a smaller one, is the largest open:
 /// twice `largest`, or `class` if that is larger. Rows that grow little by little then open few
 /// classes.
-pub fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
+pub(crate) fn grown_class(largest: u32, class: u32, segment_bytes: u64) -> u32 {
     let grown = u64::from(largest.saturating_mul(2).max(class)) * UNIT_BYTES;
     class_for(grown.min(segment_bytes / CELLS_MIN), segment_bytes).unwrap_or(class)
 }
 
 /// Number of slots, which [`class_slot`] maps classes to.
-pub const CLASS_SLOTS: usize = 112;
+pub(crate) const CLASS_SLOTS: usize = 112;
 
 /// The slot of a class, below [`CLASS_SLOTS`]. No two classes share one.
-pub fn class_slot(class: u32) -> usize {
+pub(crate) fn class_slot(class: u32) -> usize {
     if class <= UNITS_FINE {
         return class as usize;
     }
@@ -62,7 +62,7 @@ pub fn class_slot(class: u32) -> usize {
 }
 
 /// Whether a segment of `segment_bytes` may have cells of `units`.
-pub fn is_class(units: u32, segment_bytes: u64) -> bool {
+pub(crate) fn is_class(units: u32, segment_bytes: u64) -> bool {
     (UNITS_MIN..=(segment_bytes / CELLS_MIN / UNIT_BYTES) as u32).contains(&units) && class_of(units) == units
 }
 
@@ -76,7 +76,7 @@ pub fn is_class(units: u32, segment_bytes: u64) -> bool {
 /// byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
 /// directory. Thread safety: the segment's owner claims cells and any thread frees them, both on
 /// atomic words.
-pub struct CellMap {
+pub(crate) struct CellMap {
     units: u32,
     count: u32,
     words: Box<[AtomicU64]>,
@@ -91,7 +91,7 @@ pub struct CellMap {
 
 impl CellMap {
     /// The map of a segment with cells of `units`, none of them in use.
-    pub fn new(units: u32, segment_bytes: u64) -> CellMap {
+    pub(crate) fn new(units: u32, segment_bytes: u64) -> CellMap {
         let count = (segment_bytes / UNIT_BYTES) as u32 / units;
         CellMap {
             units,
@@ -104,33 +104,33 @@ impl CellMap {
     }
 
     /// Size of a cell, in units of 8 bytes.
-    pub fn units(&self) -> u32 {
+    pub(crate) fn units(&self) -> u32 {
         self.units
     }
 
     /// Number of cells in the segment.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
     /// Number of cells in use, claimed ones included.
-    pub fn used(&self) -> u32 {
+    pub(crate) fn used(&self) -> u32 {
         self.used.load(Ordering::Acquire)
     }
 
     /// Offset of cell `index` in the segment, in bytes.
-    pub fn cell_offset(&self, index: u32) -> u64 {
+    pub(crate) fn cell_offset(&self, index: u32) -> u64 {
         u64::from(index) * u64::from(self.units) * UNIT_BYTES
     }
 
     /// The cell that begins at `offset` bytes in the segment, if one does.
-    pub fn cell_at(&self, offset: u64) -> Option<u32> {
+    pub(crate) fn cell_at(&self, offset: u64) -> Option<u32> {
         let size = u64::from(self.units) * UNIT_BYTES;
         (offset.is_multiple_of(size) && offset / size < u64::from(self.count)).then(|| (offset / size) as u32)
     }
 
     /// The cells in use.
-    pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
         let cells = |(index, word): (u32, &AtomicU64)| {
             let bits = word.load(Ordering::Acquire);
             (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| index * 64 + bit)
@@ -139,7 +139,7 @@ impl CellMap {
     }
 
     /// Claims the first free cell at or after `from`. Only the segment's owner may call this.
-    pub fn claim(&self, from: u32) -> Option<u32> {
+    pub(crate) fn claim(&self, from: u32) -> Option<u32> {
         let mut index = from;
         while index < self.count {
             let word = &self.words[(index / 64) as usize];
@@ -156,7 +156,7 @@ impl CellMap {
     }
 
     /// Claims all free cells, and returns a bit for each. Only the segment's owner may call this.
-    pub fn claim_rest(&self) -> Box<[u64]> {
+    pub(crate) fn claim_rest(&self) -> Box<[u64]> {
         let claim = |(index, word): (u32, &AtomicU64)| {
             let cells = (self.count - index * 64).min(64);
             let all = u64::MAX >> (64 - cells);
@@ -169,7 +169,7 @@ impl CellMap {
 
     /// Frees the cells in `claimed`, which [`CellMap::claim_rest`] returned and the owner did not
     /// use.
-    pub fn free_rest(&self, claimed: &[u64]) {
+    pub(crate) fn free_rest(&self, claimed: &[u64]) {
         for (word, bits) in self.words.iter().zip(claimed) {
             word.fetch_and(!bits, Ordering::AcqRel);
             self.used.fetch_sub(bits.count_ones(), Ordering::AcqRel);
@@ -177,7 +177,7 @@ impl CellMap {
     }
 
     /// Marks cell `index` as used, for a sweep. Returns whether it was free.
-    pub fn mark(&self, index: u32) -> bool {
+    pub(crate) fn mark(&self, index: u32) -> bool {
         let bit = 1 << (index % 64);
         let was_free = self.words[(index / 64) as usize].fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if was_free {
@@ -187,7 +187,7 @@ impl CellMap {
     }
 
     /// Frees cell `index`. Returns the number of cells left in use.
-    pub fn free(&self, index: u32) -> u32 {
+    pub(crate) fn free(&self, index: u32) -> u32 {
         let bit = 1 << (index % 64);
         let before = self.words[(index / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         debug_assert!(before & bit != 0, "cell freed twice");

@@ -16,7 +16,7 @@ const FILES_MAX: u32 = 1 << 16;
 
 /// The place of a segment in a table's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId {
+pub(crate) struct SegmentId {
     /// Sequence number of the file.
     pub file: u32,
     /// Number of the segment in the file.
@@ -34,7 +34,7 @@ pub struct SegmentId {
 /// version and no published page there: the mapping stays, and its bytes read as zero or as they
 /// were. So a file given back costs an address range until the table is closed or nobody uses it,
 /// and their number is bounded.
-pub struct Chain {
+pub(crate) struct Chain {
     context: Arc<TableContext>,
     table: u32,
     name: Mutex<String>,
@@ -66,7 +66,7 @@ impl Chain {
     }
 
     /// The chain of a new table, whose first file is `file`.
-    pub fn create(context: Arc<TableContext>, table: u32, name: &str, file: DataFile) -> Chain {
+    pub(crate) fn create(context: Arc<TableContext>, table: u32, name: &str, file: DataFile) -> Chain {
         let chain = Chain::without_files(context, table, name);
         chain.push(file);
         chain
@@ -74,7 +74,7 @@ impl Chain {
 
     /// Opens the files of an existing table. The directory stays empty until the allocator has read
     /// the descriptors.
-    pub fn open(context: Arc<TableContext>, table: u32, name: &str) -> Result<Chain> {
+    pub(crate) fn open(context: Arc<TableContext>, table: u32, name: &str) -> Result<Chain> {
         let chain = Chain::without_files(context, table, name);
         for sequence in 0..FILES_MAX {
             let identity = chain.identity(sequence);
@@ -113,7 +113,7 @@ impl Chain {
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    pub fn extend(&self, least: u64, need: Need) -> Result<&DataFile> {
+    pub(crate) fn extend(&self, least: u64, need: Need) -> Result<&DataFile> {
         let sequence = self.file_count() as u32;
         if self.is_dropped() {
             return Err(Error::new(ErrorKind::NotFound, format!("table {} was dropped", self.name())));
@@ -139,7 +139,7 @@ impl Chain {
     /// use, and the words of new directory pages begin with `incarnation` from now on. On return no
     /// link names the file, durably: it may be removed. One thread at a time may call this or
     /// [`Chain::extend`].
-    pub fn unlink_last(&self, incarnation: u16) -> &DataFile {
+    pub(crate) fn unlink_last(&self, incarnation: u16) -> &DataFile {
         let before = self.file(self.file_count() as u32 - 2).expect("the first file stays");
         before.end_chain(incarnation);
         self.incarnation.store(incarnation, Ordering::Release);
@@ -151,24 +151,24 @@ impl Chain {
 
     /// Incarnation of the words of new directory pages: later than that of any word in pages that
     /// were given back with their files, so that an old RID finds no later row.
-    pub fn incarnation(&self) -> u16 {
+    pub(crate) fn incarnation(&self) -> u16 {
         self.incarnation.load(Ordering::Acquire)
     }
 
     /// Number of files given back whose mappings stay for now.
-    pub fn given_back(&self) -> usize {
+    pub(crate) fn given_back(&self) -> usize {
         self.later.popped()
     }
 
     /// Unmaps the files that were given back: nobody else uses the table.
-    pub fn forget_given_back(&mut self) {
+    pub(crate) fn forget_given_back(&mut self) {
         self.later.forget_popped();
         self.directory.forget_dropped();
     }
 
     /// Bytes in free segments below which the chain needs its next file: half of those in the last
     /// file, counting no more of it than the usual size for its place.
-    pub fn low_water(&self) -> u64 {
+    pub(crate) fn low_water(&self) -> u64 {
         self.usual_bytes(self.file_count() as u32 - 1) / 2
     }
 
@@ -176,7 +176,7 @@ impl Chain {
     /// back: half as much again as the low water would then be. So a quarter of a file's size is
     /// taken or freed between the coming and the going of the next. `None` if there is only one
     /// file.
-    pub fn high_water(&self) -> Option<u64> {
+    pub(crate) fn high_water(&self) -> Option<u64> {
         let before_last = (self.file_count() as u32).checked_sub(2)?;
         Some(self.usual_bytes(before_last) / 4 * 3)
     }
@@ -189,63 +189,63 @@ impl Chain {
 
     /// Context that the table shares with the other tables of its pool.
     #[inline]
-    pub fn context(&self) -> &Arc<TableContext> {
+    pub(crate) fn context(&self) -> &Arc<TableContext> {
         &self.context
     }
 
     /// Table id.
     #[inline]
-    pub fn table(&self) -> u32 {
+    pub(crate) fn table(&self) -> u32 {
         self.table
     }
 
     /// Present name of the table.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
     }
 
     /// Notes a new name of the table, after the commit that renames it.
-    pub fn set_name(&self, name: &str) {
+    pub(crate) fn set_name(&self, name: &str) {
         name.clone_into(&mut self.name.lock());
     }
 
     /// Whether the table was dropped or truncated.
     #[inline]
-    pub fn is_dropped(&self) -> bool {
+    pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
     /// Notes that the table was dropped or truncated: its chain grows no more.
-    pub fn set_dropped(&self) {
+    pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
     }
 
     /// Size of the largest segments of the chain, in bytes: versions of up to an eighth of it go
     /// into cells.
     #[inline]
-    pub fn segment_bytes(&self) -> u64 {
+    pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
     }
 
     /// The table's row directory.
     #[inline]
-    pub fn directory(&self) -> &Directory {
+    pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
 
     /// The files, in the order of the chain.
-    pub fn files(&self) -> impl Iterator<Item = &DataFile> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &DataFile> {
         self.first.get().into_iter().chain(self.later.iter())
     }
 
     /// Number of files.
-    pub fn file_count(&self) -> usize {
+    pub(crate) fn file_count(&self) -> usize {
         usize::from(self.first.get().is_some()) + self.later.len()
     }
 
     /// File `sequence` of the chain, if it exists.
     #[inline]
-    pub fn file(&self, sequence: u32) -> Option<&DataFile> {
+    pub(crate) fn file(&self, sequence: u32) -> Option<&DataFile> {
         match sequence.checked_sub(1) {
             None => self.first.get(),
             Some(index) => self.later.get(index as usize),
@@ -254,19 +254,19 @@ impl Chain {
 
     /// The file of a segment, which must belong to the table.
     #[inline]
-    pub fn file_of(&self, id: SegmentId) -> &DataFile {
+    pub(crate) fn file_of(&self, id: SegmentId) -> &DataFile {
         self.file(id.file).expect("a segment's file is in the chain")
     }
 
     /// Waits until everything that this thread has flushed is durable, in whatever file.
     #[track_caller]
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         self.file(0).expect("a first file").region().fence();
     }
 
     /// Region and offset of the version that `word` names, checked to lie in a file of the table.
     #[inline]
-    pub fn locate(&self, word: Word) -> Result<(&Region, u64)> {
+    pub(crate) fn locate(&self, word: Word) -> Result<(&Region, u64)> {
         let file = self.file_named(word)?;
         Ok((file.region(), file.place_of(word)?))
     }
@@ -283,7 +283,7 @@ impl Chain {
     /// and that its row ends within the file. The row begins `VERSION_HEADER` bytes after the
     /// returned offset.
     #[inline]
-    pub fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
+    pub(crate) fn header(&self, word: Word, rid: Rid) -> Result<(&Region, u64, VersionHeader)> {
         let file = self.file_named(word)?;
         let (at, header) = file.header(word, rid)?;
         Ok((file.region(), at, header))
@@ -291,7 +291,7 @@ impl Chain {
 
     /// As [`DataFile::prefetch`], whatever file the word names.
     #[inline]
-    pub fn prefetch(&self, word: Word) {
+    pub(crate) fn prefetch(&self, word: Word) {
         if let Some(file) = self.file(word.file()) {
             file.prefetch(word);
         }
@@ -299,21 +299,21 @@ impl Chain {
 
     /// Writes a version at `word`, in a cell that the caller owns. It neither flushes nor fences.
     /// Returns region and offset.
-    pub fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8]) -> (&Region, u64) {
+    pub(crate) fn write_version(&self, word: Word, header: &VersionHeader, row: &[u8]) -> (&Region, u64) {
         let region = self.file(word.file()).expect("allocated in a file of the chain").region();
         write_at(region, word.offset(), header, row);
         (region, word.offset())
     }
 
     /// Size of all files, in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.files().map(|file| file.region().len()).sum()
     }
 }
 
 /// Writes a version at offset `at`. It neither flushes nor fences.
 #[inline]
-pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8]) {
+pub(crate) fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8]) {
     region.write(at, &header.encode());
     if !row.is_empty() {
         region.write(at + VERSION_HEADER, row);
@@ -325,13 +325,13 @@ pub fn write_at(region: &Region, at: u64, header: &VersionHeader, row: &[u8]) {
 /// # Safety
 /// The version must not be freed while the slice lives: a snapshot, a row lock or the write set
 /// must hold it.
-pub unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'a [u8] {
+pub(crate) unsafe fn row<'a>(region: &'a Region, at: u64, header: &VersionHeader) -> &'a [u8] {
     // SAFETY: the row was written before the version became reachable, and does not change; the
     // caller holds the version.
     unsafe { region.slice(at + VERSION_HEADER, u64::from(header.len)) }
 }
 
 /// RID in the header of the version at `at`, if one is there.
-pub fn rid_at(region: &Region, at: u64) -> Rid {
+pub(crate) fn rid_at(region: &Region, at: u64) -> Rid {
     Rid::from_u64(region.load(at))
 }

@@ -20,7 +20,7 @@ const FEW_COPIES: u64 = 8;
 
 /// Room that a new data file must have.
 #[derive(Clone, Copy, Debug)]
-pub struct Need {
+pub(crate) struct Need {
     /// Least size of its segments, in bytes.
     pub segment_bytes: u64,
     /// Adjacent bytes in segments.
@@ -31,7 +31,7 @@ pub struct Need {
 
 impl Need {
     /// Room for three segments, as the smallest data file has it.
-    pub const LEAST: Need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes: SEGMENT_BYTES_MIN, kept: 2 };
+    pub(crate) const LEAST: Need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes: SEGMENT_BYTES_MIN, kept: 2 };
 
     /// Size of the smallest file of at least `least` bytes that has the room.
     fn file_bytes(self, least: u64, geometry: Geometry) -> u64 {
@@ -60,7 +60,7 @@ impl Need {
 }
 
 /// Context that the tables of a pool share.
-pub struct TableContext {
+pub(crate) struct TableContext {
     /// The medium, which holds the pool's files.
     pub medium: Arc<dyn Medium>,
     /// Id of the pool, in the header of every data file.
@@ -81,7 +81,7 @@ pub struct TableContext {
 
 impl TableContext {
     /// The context of a pool with these settings.
-    pub fn new(
+    pub(crate) fn new(
         medium: Arc<dyn Medium>,
         pool: [u8; 16],
         geometry: Geometry,
@@ -101,14 +101,14 @@ impl TableContext {
     }
 
     /// The identity of file `sequence` of table `table`, as its header has it.
-    pub fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
+    pub(crate) fn identity(&self, table: u32, sequence: u32) -> FileIdentity {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
     /// Creates a data file of about `usual` bytes that has room for what is needed. Where the
     /// device has no room for it, it tries half as much, and so on, down to `least` bytes and the
     /// need.
-    pub fn create_file(&self, identity: FileIdentity, usual: u64, least: u64, need: Need) -> Result<DataFile> {
+    pub(crate) fn create_file(&self, identity: FileIdentity, usual: u64, least: u64, need: Need) -> Result<DataFile> {
         let was_left = self.services.forget_leftover(&identity.name());
         let least = need.file_bytes(least, self.geometry);
         let mut bytes = need.usual_bytes(usual, self.geometry).max(least);
@@ -129,7 +129,7 @@ impl TableContext {
     }
 
     /// Turns the pool's spare into the first file of `table`. `None` if there is no spare.
-    pub fn take_spare(&self, table: u32) -> Result<Option<DataFile>> {
+    pub(crate) fn take_spare(&self, table: u32) -> Result<Option<DataFile>> {
         let identity = self.identity(table, 0);
         match self.spare.take(&*self.medium, &self.services, &identity.name())? {
             Some(region) => DataFile::begin(&*self.medium, identity, region, SEGMENT_BYTES_MIN).map(Some),
@@ -140,7 +140,7 @@ impl TableContext {
     /// Usual size of file `sequence` of a chain, in bytes: each twice the one before, up to
     /// `data_file_bytes`. Each further [`FILES_OF_A_SIZE`] files have twice that, so that a table
     /// of 16 TiB is some hundreds of mappings.
-    pub fn file_bytes(&self, sequence: u32) -> u64 {
+    pub(crate) fn file_bytes(&self, sequence: u32) -> u64 {
         let doubled = self.first_file_bytes.saturating_mul(1 << sequence.min(32));
         let usual = doubled.min(self.data_file_bytes);
         usual.saturating_mul(1 << (sequence / FILES_OF_A_SIZE).min(32)).min(FILE_BYTES_MAX)

@@ -19,7 +19,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// State of a segment in DRAM.
 #[derive(Default)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// The map of the cells in use; `None` until the segment is swept or taken into use, and while
     /// it is free or has another use.
     pub cells: Mutex<Option<Arc<CellMap>>>,
@@ -28,7 +28,7 @@ pub struct Segment {
 }
 
 /// A mapped data file.
-pub struct DataFile {
+pub(crate) struct DataFile {
     region: Region,
     identity: FileIdentity,
     segment_bytes: u64,
@@ -42,7 +42,12 @@ impl DataFile {
     ///
     /// It replaces a file of the same name, which a failed creation must have left: the caller
     /// knows that no file of this identity is part of its table.
-    pub fn create(medium: &dyn Medium, identity: FileIdentity, bytes: u64, segment_bytes: u64) -> Result<DataFile> {
+    pub(crate) fn create(
+        medium: &dyn Medium,
+        identity: FileIdentity,
+        bytes: u64,
+        segment_bytes: u64,
+    ) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
         let segments = segments_for_bytes(bytes, segment_bytes);
         let (name, bytes) = (identity.name(), bytes_for_segments(segments, segment_bytes));
@@ -58,7 +63,12 @@ impl DataFile {
 
     /// Turns `region` into an empty data file, like [`DataFile::create`]. The region must have the
     /// identity's name, and its link word and descriptors must be zero.
-    pub fn begin(medium: &dyn Medium, identity: FileIdentity, region: Region, segment_bytes: u64) -> Result<DataFile> {
+    pub(crate) fn begin(
+        medium: &dyn Medium,
+        identity: FileIdentity,
+        region: Region,
+        segment_bytes: u64,
+    ) -> Result<DataFile> {
         let segments = segments_for_bytes(region.len(), segment_bytes);
         let header = FileHeader::new(identity, region.len(), segment_bytes, segments);
         region.write(0, header.as_bytes());
@@ -77,7 +87,7 @@ impl DataFile {
 
     /// Opens a file, and checks its length, header and link word. Its segments have at most
     /// `segment_bytes_max`.
-    pub fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes_max: u64) -> Result<DataFile> {
+    pub(crate) fn open(medium: &dyn Medium, identity: FileIdentity, segment_bytes_max: u64) -> Result<DataFile> {
         let name = identity.name();
         let region = medium.open(&name).map_err(|error| match error.kind() {
             perdura_pmem::ErrorKind::Exhausted => Error::from(error),
@@ -120,7 +130,7 @@ impl DataFile {
     }
 
     /// Links the successor of the file, which must be synced (I3). The link is durable on return.
-    pub fn link_next(&self) {
+    pub(crate) fn link_next(&self) {
         let link = Link { has_next: true, ..self.link() };
         self.region.store(LINK_AT, link.encode());
         self.region.persist(LINK_AT, 8);
@@ -128,51 +138,51 @@ impl DataFile {
 
     /// Ends the chain with this file, durably, before anybody removes its successor (I3). Words of
     /// new directory pages begin with `incarnation` from now on.
-    pub fn end_chain(&self, incarnation: u16) {
+    pub(crate) fn end_chain(&self, incarnation: u16) {
         let link = Link { has_next: false, incarnation };
         self.region.store(LINK_AT, link.encode());
         self.region.persist(LINK_AT, 8);
     }
 
     /// The link word, which was checked when the file was opened.
-    pub fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         Link::decode(self.region.load(LINK_AT)).unwrap_or(Link { has_next: false, incarnation: 0 })
     }
 
     /// The region that maps the file.
-    pub fn region(&self) -> &Region {
+    pub(crate) fn region(&self) -> &Region {
         &self.region
     }
 
     /// Position of the file in the chain, from 0.
-    pub fn sequence(&self) -> u32 {
+    pub(crate) fn sequence(&self) -> u32 {
         self.identity.sequence
     }
 
     /// Size of a segment, in bytes.
     #[inline]
-    pub fn segment_bytes(&self) -> u64 {
+    pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
     /// Size of a granule, in bytes: extents begin at multiples of it and take whole ones.
-    pub fn granule_bytes(&self) -> u64 {
+    pub(crate) fn granule_bytes(&self) -> u64 {
         self.segment_bytes / u64::from(GRANULES)
     }
 
     /// The granule that begins at `offset`, counted through all segments of the file, if one does.
-    pub fn granule_at(&self, offset: u64) -> Option<u32> {
+    pub(crate) fn granule_at(&self, offset: u64) -> Option<u32> {
         let distance = offset.checked_sub(self.segments_at)?;
         distance.is_multiple_of(self.granule_bytes()).then(|| (distance / self.granule_bytes()) as u32)
     }
 
     /// Offset of granule `granule`, in bytes.
-    pub fn granule_offset(&self, granule: u32) -> u64 {
+    pub(crate) fn granule_offset(&self, granule: u32) -> u64 {
         self.segments_at + u64::from(granule) * self.granule_bytes()
     }
 
     /// Whether all of the `bytes` from `offset` on lie in segments of extents.
-    pub fn is_in_extents(&self, offset: u64, bytes: u64) -> bool {
+    pub(crate) fn is_in_extents(&self, offset: u64, bytes: u64) -> bool {
         match (self.segment_of(offset), self.segment_of(offset + bytes.max(1) - 1)) {
             (Some(first), Some(last)) => {
                 (first..=last).all(|index| matches!(self.kind(index), Ok(SegmentKind::Extents)))
@@ -182,29 +192,29 @@ impl DataFile {
     }
 
     /// Number of segments.
-    pub fn segment_count(&self) -> u32 {
+    pub(crate) fn segment_count(&self) -> u32 {
         self.segments.len() as u32
     }
 
     /// State of segment `index` in DRAM.
-    pub fn segment(&self, index: u32) -> &Segment {
+    pub(crate) fn segment(&self, index: u32) -> &Segment {
         &self.segments[index as usize]
     }
 
     /// Offset of segment `index` in the file, in bytes.
-    pub fn segment_offset(&self, index: u32) -> u64 {
+    pub(crate) fn segment_offset(&self, index: u32) -> u64 {
         self.segments_at + u64::from(index) * self.segment_bytes
     }
 
     /// The segment that holds `offset`, if any does.
-    pub fn segment_of(&self, offset: u64) -> Option<u32> {
+    pub(crate) fn segment_of(&self, offset: u64) -> Option<u32> {
         let index = offset.checked_sub(self.segments_at)? / self.segment_bytes;
         (index < self.segments.len() as u64).then_some(index as u32)
     }
 
     /// Reads the descriptor of segment `index`: what the segment is used for. Fails with Damaged if
     /// it is not valid.
-    pub fn kind(&self, index: u32) -> Result<SegmentKind> {
+    pub(crate) fn kind(&self, index: u32) -> Result<SegmentKind> {
         let at = descriptor_at(index);
         let word = self.region.load(at);
         SegmentKind::decode(word, self.salt(index)).filter(|kind| self.kind_fits(*kind)).ok_or_else(|| {
@@ -214,7 +224,7 @@ impl DataFile {
 
     /// Stores and flushes the descriptor of segment `index`. The caller fences.
     #[track_caller]
-    pub fn set_kind(&self, index: u32, kind: SegmentKind) {
+    pub(crate) fn set_kind(&self, index: u32, kind: SegmentKind) {
         let at = descriptor_at(index);
         self.region.store(at, kind.encode(self.salt(index)));
         self.region.flush(at, 8);
@@ -223,7 +233,7 @@ impl DataFile {
     /// Checks that `word` names a place behind the descriptors where a version header ends within
     /// the file. Returns its offset.
     #[inline]
-    pub fn place_of(&self, word: Word) -> Result<u64> {
+    pub(crate) fn place_of(&self, word: Word) -> Result<u64> {
         let offset = word.offset();
         if offset < self.segments_at || offset + VERSION_HEADER > self.region.len() {
             return Err(Error::damaged(
@@ -238,7 +248,7 @@ impl DataFile {
     /// Reads the header of the version that `word` names, and checks that it belongs to row `rid`
     /// and that its row ends within the file. Returns with it the version's offset.
     #[inline]
-    pub fn header(&self, word: Word, rid: Rid) -> Result<(u64, VersionHeader)> {
+    pub(crate) fn header(&self, word: Word, rid: Rid) -> Result<(u64, VersionHeader)> {
         match self.sound_header(word, rid) {
             Some(found) => Ok(found),
             None => Err(self.unsound(word, rid)),
@@ -248,14 +258,14 @@ impl DataFile {
     /// Prefetches the header of the version that `word` names and the beginning of its row. Any
     /// word will do.
     #[inline]
-    pub fn prefetch(&self, word: Word) {
+    pub(crate) fn prefetch(&self, word: Word) {
         self.region().prefetch(word.offset());
         self.region().prefetch(word.offset() + LINE_BYTES - 1);
     }
 
     /// As [`DataFile::header`], without the error.
     #[inline(always)]
-    pub fn sound_header(&self, word: Word, rid: Rid) -> Option<(u64, VersionHeader)> {
+    pub(crate) fn sound_header(&self, word: Word, rid: Rid) -> Option<(u64, VersionHeader)> {
         let at = word.offset();
         if at < self.segments_at {
             return None;

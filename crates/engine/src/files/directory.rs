@@ -38,20 +38,20 @@ struct DirectoryPage {
 /// which the row is entered and its word stored, or through the state that publishes a whole page.
 /// So a reader that takes the mark under that lock, or between its two looks at the slot and after
 /// the state, misses no row.
-pub struct Directory {
+pub(crate) struct Directory {
     pages: Stack<DirectoryPage>,
     page_shift: u32,
 }
 
 impl Directory {
     /// A directory without pages.
-    pub fn new(geometry: Geometry) -> Directory {
+    pub(crate) fn new(geometry: Geometry) -> Directory {
         Directory { pages: Stack::default(), page_shift: geometry.page_words.ilog2() }
     }
 
     /// Fills segment `index` of `file` with unpublished pages, past the cache, whose words are
     /// empty and have this incarnation. The caller fences.
-    pub fn empty_segment(&self, file: &DataFile, index: u32, incarnation: u16) {
+    pub(crate) fn empty_segment(&self, file: &DataFile, index: u32, incarnation: u16) {
         let (region, at) = (file.region(), file.segment_offset(index));
         if incarnation == 0 {
             return region.zero(at, file.segment_bytes());
@@ -65,7 +65,7 @@ impl Directory {
 
     /// Appends the pages of the next segment, number `index` of `file`, whose descriptor is
     /// durable.
-    pub fn push_segment(&self, file: &DataFile, index: u32) {
+    pub(crate) fn push_segment(&self, file: &DataFile, index: u32) {
         let at = file.segment_offset(index);
         for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
             let in_use = AtomicU32::new(1 << self.page_shift);
@@ -74,70 +74,70 @@ impl Directory {
     }
 
     /// Drops the pages from number `first` on. None of them is published or taken.
-    pub fn drop_pages(&self, first: u64) {
+    pub(crate) fn drop_pages(&self, first: u64) {
         while self.page_count() > first {
             self.pages.pop();
         }
     }
 
     /// Frees what readers may still have known of dropped pages: nobody else uses the table.
-    pub fn forget_dropped(&mut self) {
+    pub(crate) fn forget_dropped(&mut self) {
         self.pages.forget_popped();
     }
 
     /// Number of the first of the last pages that lie in file `file`, one after the other.
-    pub fn tail_in(&self, file: u32) -> u64 {
+    pub(crate) fn tail_in(&self, file: u32) -> u64 {
         let pages = 0..self.page_count();
         pages.rev().find(|page| self.file_of(*page) != Some(file)).map_or(0, |page| page + 1)
     }
 
     /// Sequence number of the file that page `page` lies in; `None` if there is no such page.
-    pub fn file_of(&self, page: u64) -> Option<u32> {
+    pub(crate) fn file_of(&self, page: u64) -> Option<u32> {
         self.page(page).map(|page| page.file)
     }
 
     /// Number of pages, published or not.
-    pub fn page_count(&self) -> u64 {
+    pub(crate) fn page_count(&self) -> u64 {
         self.pages.len() as u64
     }
 
     /// Number of rows that fit the pages.
-    pub fn row_places(&self) -> u64 {
+    pub(crate) fn row_places(&self) -> u64 {
         self.page_count() * ((1 << self.page_shift) - 1)
     }
 
     /// Row numbers of page `page`.
-    pub fn page_rows(&self, page: u64) -> std::ops::Range<u64> {
+    pub(crate) fn page_rows(&self, page: u64) -> std::ops::Range<u64> {
         let first = page << self.page_shift;
         first + 1..first + (1 << self.page_shift)
     }
 
     /// Row number of the first word of page `page`, whether a row or not.
     #[inline]
-    pub fn page_base(&self, page: u64) -> u64 {
+    pub(crate) fn page_base(&self, page: u64) -> u64 {
         page << self.page_shift
     }
 
     /// Number of rows in a page.
-    pub fn rows_in_page(&self) -> usize {
+    pub(crate) fn rows_in_page(&self) -> usize {
         self.page_words() - 1
     }
 
     /// Number of words in a page.
-    pub fn page_words(&self) -> usize {
+    pub(crate) fn page_words(&self) -> usize {
         1 << self.page_shift
     }
 
     /// Position of row `row` in its page.
     #[inline]
-    pub fn position_of(&self, row: u64) -> u16 {
+    pub(crate) fn position_of(&self, row: u64) -> u16 {
         (row & ((1 << self.page_shift) - 1)) as u16
     }
 
     /// Loads the words of page `page` that are in use into `words`, by position. What is no row is
     /// empty.
     #[inline]
-    pub fn load_page(&self, page: u64, words: &mut Vec<Word>) {
+    pub(crate) fn load_page(&self, page: u64, words: &mut Vec<Word>) {
         words.clear();
         let Some(page) = self.page(page) else { return };
         let rows = (page.in_use.load(Ordering::Acquire) as usize).saturating_sub(1);
@@ -147,21 +147,21 @@ impl Directory {
     }
 
     /// Notes that all of page `page` is in use: the caller owns the page, which is unpublished.
-    pub fn use_whole(&self, page: u64) {
+    pub(crate) fn use_whole(&self, page: u64) {
         self.page(page).expect("a page that exists").in_use.store(1 << self.page_shift, Ordering::Release);
     }
 
     /// Notes that page `page` is in use up to position `last` only; 0 if not at all. The caller
     /// owns the page, which is unpublished, or has locked its shadow, and knows that nobody has
     /// anything of the rows behind.
-    pub fn use_up_to(&self, page: u64, last: u16) {
+    pub(crate) fn use_up_to(&self, page: u64, last: u16) {
         self.page(page).expect("a page that exists").in_use.store(u32::from(last) + 1, Ordering::Release);
     }
 
     /// Notes that row `row` is in use, before its RID is given out; with it those in its line, so
     /// that the mark moves seldom.
     #[inline]
-    pub fn use_row(&self, row: u64) {
+    pub(crate) fn use_row(&self, row: u64) {
         let end = u32::from(self.position_of(row) | (LINE_BYTES / 8 - 1) as u16) + 1;
         let page = self.page(self.page_of(row)).expect("a page that exists");
         // Planted: a RID is given out in a part of its page that does not count as in use.
@@ -178,7 +178,7 @@ impl Directory {
 
     /// Flushes the lines of the words at `positions` of page `page`, each once.
     #[track_caller]
-    pub fn flush_rows(&self, page: u64, positions: impl Iterator<Item = u16>) {
+    pub(crate) fn flush_rows(&self, page: u64, positions: impl Iterator<Item = u16>) {
         let (mut flushed, words_in_line) = ([0u64; 16], (LINE_BYTES / 8) as u16);
         for position in positions {
             let line = position / words_in_line;
@@ -192,7 +192,7 @@ impl Directory {
 
     /// Number of the page that row `row` is in.
     #[inline]
-    pub fn page_of(&self, row: u64) -> u64 {
+    pub(crate) fn page_of(&self, row: u64) -> u64 {
         row >> self.page_shift
     }
 
@@ -203,7 +203,7 @@ impl Directory {
 
     /// Region and offset of the word of row `row`; `None` if the directory has no such row.
     #[inline]
-    pub fn place(&self, row: u64) -> Option<(&Region, u64)> {
+    pub(crate) fn place(&self, row: u64) -> Option<(&Region, u64)> {
         let position = row & ((1 << self.page_shift) - 1);
         if position == 0 {
             return None;
@@ -214,13 +214,13 @@ impl Directory {
 
     /// Region, offset and length in bytes of the words of page `page`, without its state; `None` if
     /// there is no such page.
-    pub fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
+    pub(crate) fn page_bytes(&self, page: u64) -> Option<(&Region, u64, u64)> {
         let page = self.page(page)?;
         Some((&page.region, page.at + 8, (8 << self.page_shift) - 8))
     }
 
     /// The word of row `row`; empty if there is no such row or its page is unpublished.
-    pub fn word(&self, row: u64) -> Word {
+    pub(crate) fn word(&self, row: u64) -> Word {
         match self.place(row) {
             Some((region, at)) if self.state(self.page_of(row)).is_published() => Word(region.load(at)),
             _ => Word::EMPTY,
@@ -230,13 +230,13 @@ impl Directory {
     /// The word of row `row`, whether its page is published or not. For the owner of the page, and
     /// for readers that have looked at the page's state.
     #[inline]
-    pub fn raw_word(&self, row: u64) -> Word {
+    pub(crate) fn raw_word(&self, row: u64) -> Word {
         self.place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
     }
 
     /// Stores the word of row `row`. It neither flushes nor fences.
     #[inline]
-    pub fn store(&self, row: u64, word: Word) {
+    pub(crate) fn store(&self, row: u64, word: Word) {
         debug_assert!(word.is_empty() || self.is_in_use(row), "row {row:#x} is not in use");
         let (region, at) = self.place(row).expect("a row that exists");
         if perdura_pmem::planted(Mutant::StorePastMedium) {
@@ -250,21 +250,21 @@ impl Directory {
     /// Flushes the line of the word of row `row`.
     #[track_caller]
     #[inline]
-    pub fn flush(&self, row: u64) {
+    pub(crate) fn flush(&self, row: u64) {
         let (region, at) = self.place(row).expect("a row that exists");
         region.flush(at, 8);
     }
 
     /// The state of page `page`; unpublished if there is no such page.
     #[inline]
-    pub fn state(&self, page: u64) -> PageState {
+    pub(crate) fn state(&self, page: u64) -> PageState {
         self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
     /// Stores and flushes the state word that publishes page `page`. Its words must be fenced
     /// before (I3); the caller fences the state.
     #[track_caller]
-    pub fn publish(&self, page: u64, state: PageState) {
+    pub(crate) fn publish(&self, page: u64, state: PageState) {
         let page = self.page(page).expect("a page that exists");
         page.region.store(page.at, state.0);
         page.region.flush(page.at, 8);
@@ -273,14 +273,14 @@ impl Directory {
     /// Stores and flushes the state word that unpublishes page `page`, whose words are durably
     /// empty. The caller fences before anybody stores to the page (I3).
     #[track_caller]
-    pub fn unpublish(&self, page: u64) {
+    pub(crate) fn unpublish(&self, page: u64) {
         self.publish(page, PageState::UNPUBLISHED);
     }
 
     /// Empties and flushes the words that a crash or a rollback left in page `number`, which is
     /// unpublished. Each keeps the incarnation of its RID; a damaged word has none. The caller
     /// fences.
-    pub fn empty_page(&self, number: u64) {
+    pub(crate) fn empty_page(&self, number: u64) {
         let Some(page) = self.page(number) else { return };
         for line in (page.at..page.at + (8 << self.page_shift)).step_by(LINE_BYTES as usize) {
             let mut stored = false;
@@ -303,13 +303,13 @@ impl Directory {
 
     /// Fences the region of page `page`.
     #[track_caller]
-    pub fn fence(&self, page: u64) {
+    pub(crate) fn fence(&self, page: u64) {
         self.page(page).expect("a page that exists").region.fence();
     }
 
     /// Makes durable what a killed process left of page `number` in the cache only: its state, and
     /// words that it had emptied.
-    pub fn reclaim_page(&self, number: u64) {
+    pub(crate) fn reclaim_page(&self, number: u64) {
         if let Some(page) = self.page(number) {
             page.region.reclaim(page.at, 8 << self.page_shift);
         }
@@ -317,7 +317,7 @@ impl Directory {
 
     /// Makes durable what a killed process left of the words of `rows` in the cache only. Skips
     /// rows that do not exist.
-    pub fn reclaim_words(&self, mut rows: Vec<u64>) {
+    pub(crate) fn reclaim_words(&self, mut rows: Vec<u64>) {
         rows.sort_unstable();
         rows.dedup_by_key(|row| *row * 8 / LINE_BYTES);
         for rows in rows.chunk_by(|row, next| self.page_of(*row) == self.page_of(*next)) {
@@ -330,7 +330,7 @@ impl Directory {
 
     /// Checks the state of page `number`, if there is such a page: a damaged one could make the
     /// page's rows vanish.
-    pub fn check_state(&self, number: u64) -> Result<()> {
+    pub(crate) fn check_state(&self, number: u64) -> Result<()> {
         let Some(page) = self.page(number) else { return Ok(()) };
         let state = PageState(page.region.load(page.at));
         if !state.is_sound() {
@@ -342,7 +342,7 @@ impl Directory {
 
     /// The word of row `row`, whether its page is published or not. Fails with Damaged if the word
     /// is not sound.
-    pub fn sound_word(&self, row: u64) -> Result<Word> {
+    pub(crate) fn sound_word(&self, row: u64) -> Result<Word> {
         let word = self.raw_word(row);
         match self.place(row) {
             Some((region, at)) if !word.is_sound() => {
@@ -355,7 +355,7 @@ impl Directory {
 
     /// Checks that the row of `rid`, which comes from a record in `file`, exists. Fails with
     /// Damaged.
-    pub fn check(&self, file: &str, rid: Rid) -> Result<()> {
+    pub(crate) fn check(&self, file: &str, rid: Rid) -> Result<()> {
         match self.place(rid.row()) {
             Some(_) => Ok(()),
             None => Err(Error::damaged(

@@ -8,7 +8,7 @@ use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Region};
 
 /// File name of the spare.
-pub const NAME: &str = "spare";
+pub(crate) const NAME: &str = "spare";
 
 /// The spare file of a pool, assumed to exist until it is looked for.
 ///
@@ -21,21 +21,21 @@ pub const NAME: &str = "spare";
 /// The spare holds nothing that counts. It may be missing, or hold what an unfinished use left in
 /// it.
 #[derive(Default)]
-pub struct Spare {
+pub(crate) struct Spare {
     /// Whether the spare is missing, as far as is known. Locked while it is created or taken.
     missing: Mutex<bool>,
 }
 
 impl Spare {
     /// Creates the file, of zeroes.
-    pub fn create(&self, medium: &dyn Medium) -> Result<()> {
+    pub(crate) fn create(&self, medium: &dyn Medium) -> Result<()> {
         medium.create(NAME, FILE_BYTES_MIN)?;
         Ok(())
     }
 
     /// Looks for the spare among the pool's `files`. Replaces one of another size, and creates a
     /// missing one if there is room.
-    pub fn find(&self, medium: &dyn Medium, files: &[(String, u64)]) -> Result<()> {
+    pub(crate) fn find(&self, medium: &dyn Medium, files: &[(String, u64)]) -> Result<()> {
         match files.iter().find(|(name, _)| name == NAME) {
             Some((_, bytes)) if *bytes == FILE_BYTES_MIN => return Ok(()),
             Some(_) => medium.remove(NAME)?,
@@ -47,7 +47,7 @@ impl Spare {
 
     /// Renames the spare to `name` and zeroes its header, link word and descriptors. `None` if
     /// there is no spare.
-    pub fn take(&self, medium: &dyn Medium, services: &Services, name: &str) -> Result<Option<Region>> {
+    pub(crate) fn take(&self, medium: &dyn Medium, services: &Services, name: &str) -> Result<Option<Region>> {
         let mut missing = self.missing.lock();
         if *missing {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Spare {
     ///
     /// # Errors
     /// Medium. A full device is not an error: the background thread tries again.
-    pub fn provide(&self, medium: &dyn Medium) -> Result<()> {
+    pub(crate) fn provide(&self, medium: &dyn Medium) -> Result<()> {
         let mut missing = self.missing.lock();
         if *missing {
             match self.create(medium) {

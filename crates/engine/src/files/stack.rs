@@ -19,7 +19,7 @@ const BUCKETS: usize = 37;
 ///
 /// Thread-safety: one thread at a time pushes or pops. An element is whole before its pointer is
 /// stored (Release), and a reader loads the pointer with Acquire.
-pub struct Stack<T> {
+pub(crate) struct Stack<T> {
     /// Each null, or the first of the bucket's slots; an empty slot is null.
     buckets: [AtomicPtr<AtomicPtr<T>>; BUCKETS],
     length: AtomicUsize,
@@ -55,13 +55,13 @@ impl<T> Default for Stack<T> {
 impl<T> Stack<T> {
     /// Number of elements.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length.load(Ordering::Acquire)
     }
 
     /// Element `index`, if there is one.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<&T> {
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
         let element = self.slot(index)?.load(Ordering::Acquire);
         // SAFETY: null, or an element that lives as long as this borrow: popped ones stay until
         // `forget_popped`, which takes the list for itself.
@@ -78,12 +78,12 @@ impl<T> Stack<T> {
     }
 
     /// The elements in their order: those that are there as each is asked for.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..).map_while(|index| self.get(index))
     }
 
     /// Appends an element. One thread at a time may push or pop.
-    pub fn push(&self, element: T) {
+    pub(crate) fn push(&self, element: T) {
         let index = self.len();
         let (bucket, _, length) = locate(index);
         if self.buckets[bucket].load(Ordering::Relaxed).is_null() {
@@ -96,7 +96,7 @@ impl<T> Stack<T> {
     }
 
     /// Takes the last element off the list. One thread at a time may push or pop.
-    pub fn pop(&self) -> Option<&T> {
+    pub(crate) fn pop(&self) -> Option<&T> {
         let index = self.len().checked_sub(1)?;
         let slot = self.slot(index).expect("an element is there");
         self.length.store(index, Ordering::Release);
@@ -107,12 +107,12 @@ impl<T> Stack<T> {
     }
 
     /// Number of elements that were popped and stay in memory.
-    pub fn popped(&self) -> usize {
+    pub(crate) fn popped(&self) -> usize {
         self.popped.lock().len()
     }
 
     /// Frees the elements that were popped: nobody can hold one.
-    pub fn forget_popped(&mut self) {
+    pub(crate) fn forget_popped(&mut self) {
         self.popped.lock().clear();
     }
 }

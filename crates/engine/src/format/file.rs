@@ -17,12 +17,12 @@ const MAGIC: [u8; 8] = *b"PRDDATA1";
 /// successor.
 const LINKED: u64 = u64::from_le_bytes(*b"PRDLINK1");
 /// Offset of the link word in a data file, in bytes.
-pub const LINK_AT: u64 = size_of::<FileHeader>() as u64;
+pub(crate) const LINK_AT: u64 = size_of::<FileHeader>() as u64;
 /// Offset of the first segment descriptor, in bytes.
 const DESCRIPTORS_AT: u64 = 128;
 /// Size of the smallest data file, in bytes: it has three small segments, one each for directory,
 /// rows and tombstones.
-pub const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
+pub(crate) const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
 
 /// The link word of a data file: whether the file has a successor, and the incarnation that the
 /// words of new directory pages begin with.
@@ -30,7 +30,7 @@ pub const FILE_BYTES_MIN: u64 = bytes_for_segments(3, SEGMENT_BYTES_MIN);
 /// That incarnation is 0 until files are given back. It is kept like that of an empty directory
 /// word, whose parity sees to it that no flipped bit turns a link word into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub(crate) struct Link {
     /// The next file of the chain exists.
     pub has_next: bool,
     /// Incarnation of the words of new directory pages; 0 if a file before this one, or none, has
@@ -40,12 +40,12 @@ pub struct Link {
 
 impl Link {
     /// The link as one word.
-    pub fn encode(self) -> u64 {
+    pub(crate) fn encode(self) -> u64 {
         Word::empty(self.incarnation).0 ^ if self.has_next { LINKED } else { 0 }
     }
 
     /// The link in a word; `None` if the engine cannot have written it.
-    pub fn decode(word: u64) -> Option<Link> {
+    pub(crate) fn decode(word: u64) -> Option<Link> {
         [(word, false), (word ^ LINKED, true)].into_iter().find_map(|(word, has_next)| {
             let incarnation = Word(word).incarnation();
             (word == Word::empty(incarnation).0).then_some(Link { has_next, incarnation })
@@ -54,12 +54,12 @@ impl Link {
 }
 
 /// Name of data file `sequence` of table `table`.
-pub fn data_file_name(table: u32, sequence: u32) -> String {
+pub(crate) fn data_file_name(table: u32, sequence: u32) -> String {
     format!("t.{table:08x}.{sequence:05x}")
 }
 
 /// Table and sequence number in the name of a data file; `None` for any other name.
-pub fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
+pub(crate) fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
     let rest = name.strip_prefix("t.")?;
     let (table, sequence) = rest.split_once('.')?;
     let parsed = (u32::from_str_radix(table, 16).ok()?, u32::from_str_radix(sequence, 16).ok()?);
@@ -68,7 +68,7 @@ pub fn parse_data_file_name(name: &str) -> Option<(u32, u32)> {
 
 /// Which file of which table of which pool a data file is.
 #[derive(Clone, Copy, Debug)]
-pub struct FileIdentity {
+pub(crate) struct FileIdentity {
     /// Id of the pool.
     pub pool: [u8; 16],
     /// Table id.
@@ -79,7 +79,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// The name that a file of this identity has.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         data_file_name(self.table, self.sequence)
     }
 }
@@ -87,7 +87,7 @@ impl FileIdentity {
 /// The header of a data file, written once, at its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub struct FileHeader {
+pub(crate) struct FileHeader {
     magic: [u8; 8],
     version: U32,
     segment_bytes: U32,
@@ -108,7 +108,7 @@ const _: () = assert!(size_of::<FileHeader>() == 64 && align_of::<FileHeader>() 
 const _: () = assert!(LINK_AT + 8 <= DESCRIPTORS_AT);
 
 /// Why a header was refused.
-pub enum HeaderFault {
+pub(crate) enum HeaderFault {
     /// The bytes at this offset are wrong, as the message says.
     Damaged(u64, String),
     /// The header is sound, but of this other format version.
@@ -117,7 +117,7 @@ pub enum HeaderFault {
 
 impl FileHeader {
     /// The header, with its checksum, of a file of `bytes` bytes with `segments` segments.
-    pub fn new(identity: FileIdentity, bytes: u64, segment_bytes: u64, segments: u64) -> FileHeader {
+    pub(crate) fn new(identity: FileIdentity, bytes: u64, segment_bytes: u64, segments: u64) -> FileHeader {
         let mut header = FileHeader {
             magic: MAGIC,
             version: U32::new(FORMAT_VERSION as u32),
@@ -140,7 +140,12 @@ impl FileHeader {
 
     /// Checks the header of a file of `bytes` bytes against what the pool expects, whose segments
     /// have at most `segment_bytes_max`. Returns the size of the file's segments and their number.
-    pub fn check(&self, identity: FileIdentity, bytes: u64, segment_bytes_max: u64) -> Result<(u64, u64), HeaderFault> {
+    pub(crate) fn check(
+        &self,
+        identity: FileIdentity,
+        bytes: u64,
+        segment_bytes_max: u64,
+    ) -> Result<(u64, u64), HeaderFault> {
         if self.magic != MAGIC {
             let seen = u64::from_le_bytes(self.magic);
             return Err(HeaderFault::Damaged(0, format!("magic number {seen:#x} is not a data file's")));
@@ -170,17 +175,17 @@ impl FileHeader {
 }
 
 /// Offset of the descriptor of segment `index`, in bytes.
-pub fn descriptor_at(index: u32) -> u64 {
+pub(crate) fn descriptor_at(index: u32) -> u64 {
     DESCRIPTORS_AT + u64::from(index) * 8
 }
 
 /// Offset of the first segment in a file of `segments` segments, in bytes.
-pub const fn segments_at(segments: u64) -> u64 {
+pub(crate) const fn segments_at(segments: u64) -> u64 {
     (DESCRIPTORS_AT + segments * 8).next_multiple_of(4096)
 }
 
 /// Size of a file with `segments` segments, in bytes.
-pub const fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
+pub(crate) const fn bytes_for_segments(segments: u64, segment_bytes: u64) -> u64 {
     segments_at(segments) + segments * segment_bytes
 }
 

@@ -7,13 +7,13 @@ pub const FORMAT_VERSION: u64 = 2;
 /// Unit of space in a segment, in bytes: cells are multiples of it, and words name places in it.
 pub const UNIT_BYTES: u64 = 8;
 /// Smallest size of a segment, in bytes.
-pub const SEGMENT_BYTES_MIN: u64 = 4096;
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 4096;
 /// Unit of size of an index' leaf, in bytes: what the medium writes at once.
-pub const LEAF_UNIT: u64 = 256;
+pub(crate) const LEAF_UNIT: u64 = 256;
 /// Number of granules in a segment of extents: large versions take whole granules.
-pub const GRANULES: u32 = 64;
+pub(crate) const GRANULES: u32 = 64;
 /// Table id of the catalog.
-pub const CATALOG_ID: u32 = 1;
+pub(crate) const CATALOG_ID: u32 = 1;
 
 /// Least number of segments in a file whose segments are not of the smallest size.
 const SEGMENTS_IN_FILE: u64 = 256;

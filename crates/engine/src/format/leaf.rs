@@ -10,13 +10,13 @@ use perdura_pmem::checksum::{crc32c, crc32c_append};
 /// Length of the longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 3072;
 /// Bytes of the row number at the end of an entry.
-pub const ENTRY_ROW_BYTES: usize = 6;
+pub(crate) const ENTRY_ROW_BYTES: usize = 6;
 /// Length of the longest entry, in bytes.
-pub const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ENTRY_ROW_BYTES;
+pub(crate) const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ENTRY_ROW_BYTES;
 /// Bytes of a leaf before its low key: state, valid word, check.
-pub const LEAF_HEADER: u64 = 24;
+pub(crate) const LEAF_HEADER: u64 = 24;
 /// Most slots of a leaf.
-pub const LEAF_SLOTS: u32 = 63;
+pub(super) const LEAF_SLOTS: u32 = 63;
 /// Bytes of an entry's head where lengths differ: length and check.
 const LONG_HEAD: u64 = 3;
 /// Bytes of a leaf for each slot, where the lengths of entries differ, below which slots would
@@ -34,7 +34,7 @@ pub struct IndexDefinition {
 
 /// Kinds of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeafKind {
+pub(crate) enum LeafKind {
     /// Its entries count.
     InUse,
     /// Others have its entries.
@@ -43,7 +43,7 @@ pub enum LeafKind {
 
 /// Layout of a leaf in its state word. It never changes while the leaf is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafShape {
+pub(crate) struct LeafShape {
     /// Number of the index in its table.
     pub index: u16,
     /// Length of every entry, in bytes; 0 if the lengths differ.
@@ -55,7 +55,7 @@ pub struct LeafShape {
 impl LeafShape {
     /// Encodes the state word of a leaf: bits 0 and 1 are the kind, 2..18 the index, 18..34 the
     /// length of an entry, 34..50 that of the low key.
-    pub fn encode(self, kind: LeafKind) -> u64 {
+    pub(crate) fn encode(self, kind: LeafKind) -> u64 {
         let kind = match kind {
             LeafKind::InUse => 1,
             LeafKind::Retired => 2,
@@ -65,12 +65,12 @@ impl LeafShape {
 
     /// Length of the low key that a state word tells, in bytes.
     #[inline]
-    pub fn low_of(state: u64) -> u64 {
+    pub(crate) fn low_of(state: u64) -> u64 {
         state >> 34 & 0xffff
     }
 
     /// Decodes a state word other than 0; `None` if it is not one.
-    pub fn decode(state: u64) -> Option<(LeafKind, LeafShape)> {
+    pub(crate) fn decode(state: u64) -> Option<(LeafKind, LeafShape)> {
         let kind = match state & 3 {
             1 => LeafKind::InUse,
             2 => LeafKind::Retired,
@@ -83,19 +83,19 @@ impl LeafShape {
 
     /// The shape in a state word that was made of one.
     #[inline]
-    pub fn known(state: u64) -> LeafShape {
+    pub(crate) fn known(state: u64) -> LeafShape {
         let field = |at: u32| (state >> at & 0xffff) as u16;
         LeafShape { index: field(2), entry: field(18), low: field(34) }
     }
 
     /// Offset of the fingerprints, in bytes: behind the low key.
     #[inline]
-    pub fn fingerprints_at(self) -> u64 {
+    pub(crate) fn fingerprints_at(self) -> u64 {
         LEAF_HEADER + u64::from(self.low).next_multiple_of(8)
     }
 
     /// Number of slots of a leaf of `bytes`.
-    pub fn slots(self, bytes: u64) -> u32 {
+    pub(crate) fn slots(self, bytes: u64) -> u32 {
         let room = bytes.saturating_sub(self.fingerprints_at());
         let each = match self.entry {
             0 => LONG_SLOT,
@@ -107,19 +107,19 @@ impl LeafShape {
     /// Offset of what follows the fingerprints of `slots` slots, in bytes: slots of one length, or
     /// the offsets of entries.
     #[inline]
-    pub fn slots_at(self, slots: u32) -> u64 {
+    pub(crate) fn slots_at(self, slots: u32) -> u64 {
         let end = self.fingerprints_at() + u64::from(slots);
         if self.entry == 0 { end.next_multiple_of(2) } else { end }
     }
 
     /// Offset from which on entries of `slots` slots lie whose lengths differ, in bytes.
     #[inline]
-    pub fn heap_at(self, slots: u32) -> u64 {
+    pub(crate) fn heap_at(self, slots: u32) -> u64 {
         self.slots_at(slots) + 2 * u64::from(slots)
     }
 
     /// Bytes that an entry of `length` takes in a leaf, its fingerprint and offset apart.
-    pub fn stored(self, length: usize) -> u64 {
+    pub(crate) fn stored(self, length: usize) -> u64 {
         if self.entry == 0 { LONG_HEAD + length as u64 } else { 1 + length as u64 }
     }
 }
@@ -127,31 +127,31 @@ impl LeafShape {
 /// The check word of a leaf: CRC32C over the shape, the low key and `salt`, in which table and
 /// place are; above it the version of the leaf. Of two leaves with one low key the one with the
 /// later version counts.
-pub fn leaf_check(shape: LeafShape, low: &[u8], version: u16, salt: u64) -> u64 {
+pub(crate) fn leaf_check(shape: LeafShape, low: &[u8], version: u16, salt: u64) -> u64 {
     let head = [shape.encode(LeafKind::InUse), u64::from(version), salt].map(u64::to_le_bytes).concat();
     u64::from(crc32c_append(crc32c(&head), low)) | u64::from(version) << 32
 }
 
 /// The version in a check word.
-pub fn leaf_version(check: u64) -> u16 {
+pub(crate) fn leaf_version(check: u64) -> u16 {
     (check >> 32) as u16
 }
 
 /// Encodes a valid word: its highest bit makes the number of set bits even, so that damage at rest
 /// shows.
-pub fn encode_valid(slots: u64) -> u64 {
+pub(crate) fn encode_valid(slots: u64) -> u64 {
     slots | u64::from(slots.count_ones() & 1) << 63
 }
 
 /// The slots of a valid word that count; `None` if it is damaged.
 #[inline]
-pub fn decode_valid(word: u64) -> Option<u64> {
+pub(crate) fn decode_valid(word: u64) -> Option<u64> {
     word.count_ones().is_multiple_of(2).then_some(word & (u64::MAX >> 1))
 }
 
 /// Fingerprint and check of an entry: bytes of the CRC32C of its key, and of all of it.
 #[inline]
-pub fn entry_marks(entry: &[u8]) -> (u8, u8) {
+pub(crate) fn entry_marks(entry: &[u8]) -> (u8, u8) {
     let key = entry.len().saturating_sub(ENTRY_ROW_BYTES);
     let of_key = crc32c(&entry[..key]);
     let of_all = crc32c_append(of_key, &entry[key..]);
@@ -160,39 +160,39 @@ pub fn entry_marks(entry: &[u8]) -> (u8, u8) {
 
 /// The fingerprint of a key.
 #[inline]
-pub fn key_fingerprint(key: &[u8]) -> u8 {
+pub(crate) fn key_fingerprint(key: &[u8]) -> u8 {
     crc32c(key) as u8
 }
 
 /// The row that an entry names.
 #[inline]
-pub fn entry_row(entry: &[u8]) -> u64 {
+pub(crate) fn entry_row(entry: &[u8]) -> u64 {
     let row = entry.last_chunk::<ENTRY_ROW_BYTES>().copied().unwrap_or_default();
     row.iter().fold(0, |row, byte| row << 8 | u64::from(*byte))
 }
 
 /// The key of an entry.
 #[inline]
-pub fn entry_key(entry: &[u8]) -> &[u8] {
+pub(crate) fn entry_key(entry: &[u8]) -> &[u8] {
     &entry[..entry.len().saturating_sub(ENTRY_ROW_BYTES)]
 }
 
 /// Appends the entry of `key` and `row` to `entry`.
 #[inline]
-pub fn push_entry(entry: &mut Vec<u8>, key: &[u8], row: u64) {
+pub(crate) fn push_entry(entry: &mut Vec<u8>, key: &[u8], row: u64) {
     entry.extend_from_slice(key);
     entry.extend_from_slice(&row.to_be_bytes()[8 - ENTRY_ROW_BYTES..]);
 }
 
 /// Contribution of an entry to the checksum in a redo record, folded with others: order does not
 /// matter.
-pub fn fold_entry(entry: &[u8]) -> u64 {
+pub(crate) fn fold_entry(entry: &[u8]) -> u64 {
     (u64::from(crc32c(entry)) << 32 | entry.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Length of the longest key of which a leaf of `bytes` has room for two, beside a low key as long:
 /// what a pool with segments of that size can index.
-pub fn key_bytes_max(bytes: u64) -> usize {
+pub(crate) fn key_bytes_max(bytes: u64) -> usize {
     let heads = LEAF_HEADER + u64::from(LEAF_SLOTS + 1) * 3;
     let each = bytes.saturating_sub(heads) / 3;
     KEY_BYTES_MAX.min(each.saturating_sub(LONG_HEAD + ENTRY_ROW_BYTES as u64) as usize)
@@ -200,7 +200,7 @@ pub fn key_bytes_max(bytes: u64) -> usize {
 
 /// Units of [`LEAF_UNIT`], `most` at most, for leaves of an index whose entries all have `entry`
 /// bytes: the size that leaves least of itself unused, up to 4 KiB, or room for four entries.
-pub fn units_for_fixed(entry: usize, most: u32) -> u32 {
+pub(crate) fn units_for_fixed(entry: usize, most: u32) -> u32 {
     let shape = LeafShape { index: 0, entry: entry as u16, low: entry as u16 };
     let waste = |units: u32| {
         let bytes = u64::from(units) * LEAF_UNIT;
@@ -216,7 +216,7 @@ const LONG_UNITS: [u32; 9] = [4, 6, 8, 12, 16, 24, 32, 48, 64];
 
 /// Units of [`LEAF_UNIT`] for a leaf that begins with `low`, is to have `stored` bytes of `count`
 /// entries soon, and an entry of `longest` bytes at least four times; `most` at most.
-pub fn units_for_long(low: usize, count: usize, stored: u64, longest: u64, most: u32) -> u32 {
+pub(crate) fn units_for_long(low: usize, count: usize, stored: u64, longest: u64, most: u32) -> u32 {
     let each = stored / count.max(1) as u64 + 3;
     let wanted = LEAF_HEADER
         + low as u64

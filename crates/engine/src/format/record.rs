@@ -5,7 +5,7 @@ use super::word::{Rid, Word};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 /// Size of a row or page record, and of the head of a delta record, in bytes.
-pub const RECORD_BYTES: usize = 24;
+pub(crate) const RECORD_BYTES: usize = 24;
 /// Flag in a record's word: the record publishes a directory page (RID field: page number, low word
 /// bits: row count).
 const RECORD_PAGE: u64 = 1 << 62;
@@ -239,6 +239,6 @@ pub fn page_crc(words: &[u8], folded: u64) -> u32 {
 }
 
 /// The checksum of a delta record: over the folded checksums of the versions that its words name.
-pub fn delta_crc(folded: u64) -> u32 {
+pub(crate) fn delta_crc(folded: u64) -> u32 {
     crc32c(&folded.to_le_bytes())
 }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 ///
 /// # Errors
 /// Damaged, with what does not add up.
-pub fn audit(indexes: &Indexes, rows: u64, is_row: impl Fn(u64) -> bool) -> Result<()> {
+pub(crate) fn audit(indexes: &Indexes, rows: u64, is_row: impl Fn(u64) -> bool) -> Result<()> {
     let mut audit = Audit { rows: Some(rows), is_row, leaves: FxHashSet::default() };
     indexes.iter().try_for_each(|index| audit.index(index))?;
     let (free, places) = indexes.leaves().counts();
@@ -28,7 +28,7 @@ pub fn audit(indexes: &Indexes, rows: u64, is_row: impl Fn(u64) -> bool) -> Resu
 
 /// Verifies each index of a table that nobody uses, and tells `found` what is wrong. Entries are
 /// compared with `rows` unless redo is still to change them.
-pub fn verify_all(indexes: &Indexes, rows: Option<u64>, is_row: impl Fn(u64) -> bool, found: impl FnMut(Error)) {
+pub(crate) fn verify_all(indexes: &Indexes, rows: Option<u64>, is_row: impl Fn(u64) -> bool, found: impl FnMut(Error)) {
     let mut audit = Audit { rows, is_row, leaves: FxHashSet::default() };
     indexes.iter().filter_map(|index| audit.index(index).err()).for_each(found);
 }

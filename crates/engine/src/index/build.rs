@@ -65,7 +65,7 @@ struct Run {
 
 /// How a build ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Built {
+pub(crate) enum Built {
     /// All entries are there.
     Done,
     /// This row has the key of another.
@@ -73,7 +73,7 @@ pub enum Built {
 }
 
 /// A new index that nobody uses yet.
-pub struct IndexBuild {
+pub(crate) struct IndexBuild {
     index: Arc<Index>,
     unique: bool,
     /// DRAM for entries that are sorted, in bytes.
@@ -88,7 +88,7 @@ pub struct IndexBuild {
 impl IndexBuild {
     /// Begins to build `index`, which has no leaf; with `unique` no two rows may have a key. It
     /// sorts about `memory` bytes at a time.
-    pub fn new(index: Arc<Index>, unique: bool, memory: usize) -> IndexBuild {
+    pub(crate) fn new(index: Arc<Index>, unique: bool, memory: usize) -> IndexBuild {
         let (entries, runs, leaves) = (Entries::default(), Vec::new(), Vec::new());
         // A list that grows may have twice the room that it needs.
         IndexBuild { index, unique, memory: (memory / 2).clamp(1, MEMORY_MAX), entries, runs, leaves, in_use: false }
@@ -98,7 +98,7 @@ impl IndexBuild {
     ///
     /// # Errors
     /// Configuration if the key is too long.
-    pub fn add(&mut self, key: &[u8], row: u64, may_repeat: bool) -> Result<bool> {
+    pub(crate) fn add(&mut self, key: &[u8], row: u64, may_repeat: bool) -> Result<bool> {
         self.index.form().check_length(key)?;
         let Entries { bytes, places } = &mut self.entries;
         let at = bytes.len();
@@ -113,7 +113,7 @@ impl IndexBuild {
 
     /// Writes what is in DRAM to the medium, sorted. `pause` is called after each leaf, and may end
     /// it.
-    pub fn spill(&mut self, segments: &Segments, pause: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub(crate) fn spill(&mut self, segments: &Segments, pause: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _span = perdura_pmem::trace::span("index_run");
         self.entries.sort();
         for may_repeat in [false, true] {
@@ -139,7 +139,7 @@ impl IndexBuild {
     }
 
     /// Writes the leaves. `pause` is called after each, and may end it.
-    pub fn finish(&mut self, segments: &Segments, pause: &mut dyn FnMut() -> Result<()>) -> Result<Built> {
+    pub(crate) fn finish(&mut self, segments: &Segments, pause: &mut dyn FnMut() -> Result<()>) -> Result<Built> {
         let _span = perdura_pmem::trace::span("index_build");
         self.entries.sort();
         let mut writer = LeafWriter::default();
@@ -184,7 +184,7 @@ impl IndexBuild {
 
     /// Makes the leaves say that they are in use. None counts before the catalog has the index, and
     /// the fence of that commit covers what this thread has flushed of them (I3).
-    pub fn put_in_use(&mut self) {
+    pub(crate) fn put_in_use(&mut self) {
         let leaves = self.index.leaves();
         self.in_use = true;
         let mut entering = self.index.order().entering();
@@ -200,7 +200,7 @@ impl IndexBuild {
 
     /// Gives back the leaves of an index that does not come into use. With `undecided` they stay:
     /// nobody knows whether the catalog has the index.
-    pub fn discard(&mut self, undecided: bool) {
+    pub(crate) fn discard(&mut self, undecided: bool) {
         if undecided {
             return;
         }

@@ -35,7 +35,7 @@ pub(super) struct LeafWriter {
 
 impl LeafWriter {
     /// The last entry; empty if there is none.
-    pub fn last(&self) -> &[u8] {
+    pub(super) fn last(&self) -> &[u8] {
         match self.ends.len() {
             0 => &self.before,
             count => self.pending(count - 1),
@@ -51,7 +51,7 @@ impl LeafWriter {
     ///
     /// # Errors
     /// As for [`super::leaves::Leaves::take`].
-    pub fn push(&mut self, index: &Index, segments: &Segments, entry: &[u8]) -> Result<bool> {
+    pub(super) fn push(&mut self, index: &Index, segments: &Segments, entry: &[u8]) -> Result<bool> {
         let is_full = !self.ends.is_empty() && !self.has_room(index, entry);
         if is_full {
             self.finish_leaf(index, segments)?;
@@ -99,12 +99,12 @@ impl LeafWriter {
     }
 
     /// Writes what is left. [`LeafWriter::take`] then has all leaves.
-    pub fn finish(&mut self, index: &Index, segments: &Segments) -> Result<()> {
+    pub(super) fn finish(&mut self, index: &Index, segments: &Segments) -> Result<()> {
         if self.ends.is_empty() { Ok(()) } else { self.finish_leaf(index, segments) }
     }
 
     /// Takes the leaves written, in order.
-    pub fn take(&mut self) -> Vec<LeafId> {
+    pub(super) fn take(&mut self) -> Vec<LeafId> {
         std::mem::take(&mut self.leaves)
     }
 }

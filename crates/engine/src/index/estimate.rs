@@ -18,7 +18,12 @@ const COUNTED: u64 = 4;
 /// Number of entries of an index between two bounds, which are beginnings of keys: exact within a
 /// few leaves, otherwise by the number of leaves between. All of the index has about `entries`. The
 /// caller holds a snapshot.
-pub fn estimate(index: &Index, (from, to): (Bound<&[u8]>, Bound<&[u8]>), view: &View<'_>, entries: u64) -> Result<u64> {
+pub(crate) fn estimate(
+    index: &Index,
+    (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+    view: &View<'_>,
+    entries: u64,
+) -> Result<u64> {
     let key = match from {
         Bound::Unbounded => Vec::new(),
         Bound::Included(key) => key.to_vec(),
@@ -71,7 +76,7 @@ fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: &[u8]) -> 
 }
 
 /// A bound above all keys that begin with `key`.
-pub fn beyond(key: &[u8]) -> Vec<u8> {
+pub(crate) fn beyond(key: &[u8]) -> Vec<u8> {
     let mut bound = Vec::with_capacity(crate::format::ENTRY_BYTES_MAX + 1);
     bound.extend_from_slice(key);
     bound.resize(crate::format::ENTRY_BYTES_MAX + 1, 0xff);

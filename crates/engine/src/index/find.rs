@@ -62,7 +62,7 @@ impl Index {
 
     /// The row of the first entry with exactly this key that `view` sees and `is_hidden` does not
     /// hide. The caller holds a snapshot.
-    pub fn find(&self, key: &[u8], view: &View<'_>, is_hidden: impl Fn(u64) -> bool) -> Result<Option<u64>> {
+    pub(crate) fn find(&self, key: &[u8], view: &View<'_>, is_hidden: impl Fn(u64) -> bool) -> Result<Option<u64>> {
         let mut from: Option<Vec<u8>> = None;
         loop {
             let found = self.read(from.as_deref().unwrap_or(key), view, |leaf, slots, end| {
@@ -91,7 +91,7 @@ impl Index {
     /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those
     /// of the next leaf in which it does. Returns whether there is a leaf. The caller holds a
     /// snapshot.
-    pub fn page_from(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
+    pub(crate) fn page_from(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         let mut from = Cow::Borrowed(key);
         loop {
@@ -127,14 +127,14 @@ impl Index {
 
     /// Puts the entries that `view` sees in the leaf at `key` into `page`. Returns whether there is
     /// a leaf. The caller holds a snapshot.
-    pub fn page_at(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
+    pub(crate) fn page_at(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         let found = self.read(key, view, |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
         Ok(found.is_some())
     }
 
     /// Puts the entries that `view` sees in the last leaf with entries below `key` into `page`, as
     /// far as they are below. Returns whether there is such a leaf. The caller holds a snapshot.
-    pub fn page_before(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
+    pub(crate) fn page_before(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         loop {
             let Some((before, low)) = self.order().populated_below(key, view) else { return Ok(false) };

@@ -18,7 +18,7 @@ pub(super) type Broken = (LeafId, Option<u16>);
 
 /// The indexes of a table, in the order of its definition. DDL makes a new list over the same
 /// leaves.
-pub struct Indexes {
+pub(crate) struct Indexes {
     leaves: Arc<Leaves>,
     list: Box<[Arc<Index>]>,
     /// Numbers from this one on were never those of an index in use.
@@ -34,7 +34,12 @@ pub struct Indexes {
 
 impl Indexes {
     /// The indexes of a new table, in a pool whose segments have `segment_bytes` at most.
-    pub fn create(table: u32, definitions: &[(u16, IndexDefinition)], next_number: u16, segment_bytes: u64) -> Indexes {
+    pub(crate) fn create(
+        table: u32,
+        definitions: &[(u16, IndexDefinition)],
+        next_number: u16,
+        segment_bytes: u64,
+    ) -> Indexes {
         let leaves = Arc::new(Leaves::new(table, segment_bytes));
         let index =
             |(number, definition): &(u16, IndexDefinition)| Arc::new(Index::new(*number, *definition, leaves.clone()));
@@ -61,7 +66,7 @@ impl Indexes {
     }
 
     /// Retires the leaves that do not count, durably, before anybody uses the indexes.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let void = std::mem::take(&mut *self.void.lock());
         for leaf in &void {
             self.leaves.bytes(*leaf).retire_found();
@@ -70,13 +75,13 @@ impl Indexes {
     }
 
     /// A new index of the table, without leaves, which is not in the list.
-    pub fn begin(&self, number: u16, definition: IndexDefinition) -> Index {
+    pub(crate) fn begin(&self, number: u16, definition: IndexDefinition) -> Index {
         Index::new(number, definition, self.leaves.clone())
     }
 
     /// A list over the same leaves: of each index that stays its present position, or a new one.
     /// Nobody but the caller uses the table, and purge does not run.
-    pub fn altered(&self, list: impl Iterator<Item = Arc<Index>>, next_number: u16) -> Indexes {
+    pub(crate) fn altered(&self, list: impl Iterator<Item = Arc<Index>>, next_number: u16) -> Indexes {
         let altered = Indexes::of(self.leaves.clone(), list.collect(), next_number);
         *altered.broken.lock() = std::mem::take(&mut *self.broken.lock());
         altered.purged.store(self.purged.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -87,7 +92,7 @@ impl Indexes {
     /// Their places are in quarantine, as redo may name them (I8). Nothing is stored: no leaf with
     /// the number of a dropped index counts, whatever it says. Damaged leaves that may have been of
     /// the index are no leaves any more. The caller keeps purge off.
-    pub fn retire_dropped(&self, dropped: &Index, visible: Csn) {
+    pub(crate) fn retire_dropped(&self, dropped: &Index, visible: Csn) {
         dropped.order().each_leaf(|leaf| {
             let shadow = self.leaves.leaf(leaf).slot.lock_existing();
             self.leaves.retire(leaf, visible, shadow.map_or_else(Default::default, |mut shadow| shadow.take()));
@@ -107,24 +112,24 @@ impl Indexes {
 
     /// Number of indexes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
     /// Whether there is no index.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Index at `position` of the table's definition.
     #[inline]
-    pub fn index(&self, position: usize) -> Option<&Index> {
+    pub(crate) fn index(&self, position: usize) -> Option<&Index> {
         self.list.get(position).map(|index| &**index)
     }
 
     /// Index at `position`, to be kept in another list.
-    pub fn shared(&self, position: usize) -> Option<Arc<Index>> {
+    pub(crate) fn shared(&self, position: usize) -> Option<Arc<Index>> {
         self.list.get(position).cloned()
     }
 
@@ -139,19 +144,19 @@ impl Indexes {
     }
 
     /// The indexes.
-    pub fn iter(&self) -> impl Iterator<Item = &Index> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Index> {
         self.list.iter().map(|index| &**index)
     }
 
     /// The table's leaves.
     #[inline]
-    pub fn leaves(&self) -> &Leaves {
+    pub(crate) fn leaves(&self) -> &Leaves {
         &self.leaves
     }
 
     /// The table's leaves, which outlive an alteration of the table.
     #[inline]
-    pub fn shared_leaves(&self) -> &Arc<Leaves> {
+    pub(crate) fn shared_leaves(&self) -> &Arc<Leaves> {
         &self.leaves
     }
 
@@ -161,7 +166,7 @@ impl Indexes {
     }
 
     /// Whether closing the table loses nothing of its indexes.
-    pub fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         let purged = self.purged.load(Ordering::Relaxed);
         self.leaves.queue().is_empty() && self.leaves.is_at_rest(purged)
     }
@@ -169,7 +174,7 @@ impl Indexes {
 
 impl Leaves {
     /// The redo record of what `writer` does to leaf `leaf`; `None` if that is nothing.
-    pub fn record(&self, leaf: LeafId, writer: &Arc<Writer>) -> Option<Record> {
+    pub(crate) fn record(&self, leaf: LeafId, writer: &Arc<Writer>) -> Option<Record> {
         let shadow = self.leaf(leaf).slot.lock_existing()?;
         let (inserted, deleted, folded) = shadow.net(writer);
         if inserted | deleted == 0 {
@@ -203,7 +208,7 @@ impl Leaves {
     /// Stores what `writer`, which committed at `csn`, has done to leaf `leaf`. It calls `note` if
     /// the leaf is to be noted for [`Leaves::flush_stored`], and adds it to `queued` if purge does
     /// not know of it.
-    pub fn publish(
+    pub(crate) fn publish(
         &self,
         leaf: LeafId,
         (writer, csn): (&Arc<Writer>, Csn),
@@ -240,7 +245,7 @@ impl Leaves {
     }
 
     /// Flushes the valid word of a leaf that was noted. Returns its file, if so; the caller fences.
-    pub fn flush_stored(&self, leaf: LeafId) -> Option<&Region> {
+    pub(crate) fn flush_stored(&self, leaf: LeafId) -> Option<&Region> {
         let mut shadow = self.leaf(leaf).slot.lock_existing()?;
         std::mem::take(&mut shadow.noted).then(|| {
             let bytes = self.bytes(leaf);
@@ -250,7 +255,7 @@ impl Leaves {
     }
 
     /// Takes back what `writer` did to leaf `leaf` after step `seen`; `None` for all of it.
-    pub fn undo(&self, leaf: LeafId, writer: &Arc<Writer>, seen: Option<u64>) {
+    pub(crate) fn undo(&self, leaf: LeafId, writer: &Arc<Writer>, seen: Option<u64>) {
         // Without changes of the transaction the leaf may have retired, and its number may be that
         // of another place by now.
         let Some(mut shadow) = self.leaf(leaf).slot.lock_existing().filter(|shadow| shadow.has(writer)) else { return };

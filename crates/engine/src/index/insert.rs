@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A change of an entry.
 #[derive(Clone, Copy)]
-pub struct EntryWrite<'a> {
+pub(crate) struct EntryWrite<'a> {
     /// Key and row.
     pub entry: &'a [u8],
     /// The transaction.
@@ -28,7 +28,7 @@ pub struct EntryWrite<'a> {
 
 /// Whether an entry may be inserted beside others of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uniqueness {
+pub(crate) enum Uniqueness {
     /// It may.
     Repeats,
     /// No other may have its key.
@@ -39,7 +39,7 @@ pub enum Uniqueness {
 
 /// How an insertion ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserted {
+pub(crate) enum Inserted {
     /// The entry is there.
     Done,
     /// The entry is there, and at the snapshot this row has the key.
@@ -119,7 +119,7 @@ impl Index {
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Damaged, Medium.
-    pub fn insert(
+    pub(crate) fn insert(
         &self,
         ground: Ground<'_>,
         (write, unique): (&EntryWrite<'_>, Uniqueness),
@@ -221,7 +221,7 @@ impl Index {
     }
 
     /// Deletes an entry. Returns false if there is none.
-    pub fn delete(&self, write: &EntryWrite<'_>, touched: &mut TouchedLeaves) -> Result<bool> {
+    pub(crate) fn delete(&self, write: &EntryWrite<'_>, touched: &mut TouchedLeaves) -> Result<bool> {
         self.check()?;
         let Some(mut leaf) = self.order().lock(write.entry) else { return Ok(false) };
         let own = OwnView { writer: write.writer, seen: u64::MAX };
@@ -237,7 +237,7 @@ impl Index {
     }
 
     /// Takes back the insertion of an entry, or its deletion, in the step that it was made in.
-    pub fn take_back(&self, write: &EntryWrite<'_>) {
+    pub(crate) fn take_back(&self, write: &EntryWrite<'_>) {
         let Some(mut leaf) = self.order().lock(write.entry) else { return };
         let own = leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
         let slots = own.fold(0, |slots, change| slots | change.inserted | change.deleted);

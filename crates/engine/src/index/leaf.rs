@@ -13,7 +13,7 @@ use perdura_pmem::{LINE_BYTES, Region};
 use smallvec::SmallVec;
 
 /// Number of a leaf in its table.
-pub type LeafId = u32;
+pub(crate) type LeafId = u32;
 
 /// Offset of the valid word in a leaf.
 const VALID_AT: u64 = 8;
@@ -25,7 +25,7 @@ pub(super) const SPARSE: u32 = 3;
 
 /// A leaf on the medium.
 #[derive(Clone, Copy)]
-pub struct LeafBytes<'a> {
+pub(crate) struct LeafBytes<'a> {
     region: &'a Region,
     at: u64,
     bytes: u64,
@@ -35,22 +35,22 @@ pub struct LeafBytes<'a> {
 
 /// Damage in a leaf.
 #[cold]
-pub fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
+pub(crate) fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
     let (file, at) = leaf.place();
     Error::damaged_index(file, at, what)
 }
 
 /// A range of a leaf's bytes.
-pub type Range = std::ops::Range<u64>;
+pub(crate) type Range = std::ops::Range<u64>;
 
 /// Lines of a leaf, of which the largest has 256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lines([u64; 4]);
+pub(crate) struct Lines([u64; 4]);
 
 impl Lines {
     /// Adds the lines that `range` touches.
     #[inline]
-    pub fn add(&mut self, range: &Range) {
+    pub(crate) fn add(&mut self, range: &Range) {
         for line in range.start / LINE_BYTES..range.end.div_ceil(LINE_BYTES) {
             self.0[(line / 64) as usize] |= 1 << (line % 64);
         }
@@ -58,7 +58,7 @@ impl Lines {
 
     /// Adds the lines of `other`.
     #[inline]
-    pub fn add_all(&mut self, other: &Lines) {
+    pub(crate) fn add_all(&mut self, other: &Lines) {
         self.0.iter_mut().zip(other.0).for_each(|(lines, others)| *lines |= others);
     }
 
@@ -79,7 +79,7 @@ impl Lines {
 
 /// The set bits of `slots`, as slot numbers.
 #[inline]
-pub fn bits(slots: u64) -> impl Iterator<Item = u32> {
+pub(crate) fn bits(slots: u64) -> impl Iterator<Item = u32> {
     let mut rest = slots;
     std::iter::from_fn(move || {
         let slot = (rest != 0).then(|| rest.trailing_zeros())?;
@@ -92,104 +92,104 @@ impl<'a> LeafBytes<'a> {
     /// The leaf of `bytes` at offset `at` of `region`, laid out as `shape` says, with so many
     /// slots.
     #[inline]
-    pub fn new(region: &'a Region, (at, bytes): (u64, u64), shape: LeafShape, slots: u32) -> LeafBytes<'a> {
+    pub(crate) fn new(region: &'a Region, (at, bytes): (u64, u64), shape: LeafShape, slots: u32) -> LeafBytes<'a> {
         LeafBytes { region, at, bytes, shape, slots }
     }
 
     /// Its file.
-    pub fn region(&self) -> &'a Region {
+    pub(crate) fn region(&self) -> &'a Region {
         self.region
     }
 
     /// Its size, in bytes.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.bytes
     }
 
     /// Name of the file and offset of the leaf, for errors.
-    pub fn place(&self) -> (&'a str, u64) {
+    pub(crate) fn place(&self) -> (&'a str, u64) {
         (self.region.name(), self.at)
     }
 
     /// Asks for what a search looks at first.
     #[inline]
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) {
         self.region.prefetch(self.at);
         self.region.prefetch(self.at + LINE_BYTES);
     }
 
     /// Number of its slots.
     #[inline]
-    pub fn slots(&self) -> u32 {
+    pub(crate) fn slots(&self) -> u32 {
         self.slots
     }
 
     /// A bit for each of its slots.
     #[inline]
-    pub fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         (1 << self.slots()) - 1
     }
 
     /// How it is laid out.
-    pub fn shape(&self) -> LeafShape {
+    pub(crate) fn shape(&self) -> LeafShape {
         self.shape
     }
 
     /// The low key: the leaf has the entries from there on, up to the low key of the next.
     #[inline]
-    pub fn low(&self) -> &'a [u8] {
+    pub(crate) fn low(&self) -> &'a [u8] {
         // SAFETY: the low key never changes while the leaf is in use, nor as long as anybody may
         // have come by it.
         unsafe { self.region.slice(self.at + LEAF_HEADER, self.shape.low.into()) }
     }
 
     /// Version of the leaf.
-    pub fn version(&self) -> u16 {
+    pub(crate) fn version(&self) -> u16 {
         leaf_version(self.region.load(self.at + CHECK_AT))
     }
 
     /// Whether the header is sound; `salt` tells its table and place.
-    pub fn is_sound(&self, salt: u64) -> bool {
+    pub(crate) fn is_sound(&self, salt: u64) -> bool {
         let fits = u64::from(self.shape.low) + LEAF_HEADER <= self.bytes && self.slots() >= 2;
         fits && self.region.load(self.at + CHECK_AT) == leaf_check(self.shape, self.low(), self.version(), salt)
     }
 
     /// The slots that count; `None` if the valid word is damaged.
     #[inline]
-    pub fn valid(&self) -> Option<u64> {
+    pub(crate) fn valid(&self) -> Option<u64> {
         decode_valid(self.region.load(self.at + VALID_AT)).filter(|slots| slots & !self.all() == 0)
     }
 
     /// The slots that count, of a leaf whose valid word was found sound before.
-    pub fn loaded_valid(&self) -> u64 {
+    pub(crate) fn loaded_valid(&self) -> u64 {
         self.region.load(self.at + VALID_AT) & self.all()
     }
 
     /// Whether so few of its slots count that it is to be joined with another leaf.
-    pub fn is_sparse(&self) -> bool {
+    pub(crate) fn is_sparse(&self) -> bool {
         self.valid().is_some_and(|valid| self.are_few(valid))
     }
 
     /// Whether a leaf with so few slots that count is to be joined with another.
-    pub fn are_few(&self, valid: u64) -> bool {
+    pub(crate) fn are_few(&self, valid: u64) -> bool {
         valid.count_ones() * SPARSE <= self.slots()
     }
 
     /// Stores the slots that count. It flushes nothing.
     #[track_caller]
-    pub fn set_valid(&self, slots: u64) {
+    pub(crate) fn set_valid(&self, slots: u64) {
         self.region.store(self.at + VALID_AT, encode_valid(slots));
     }
 
     /// Flushes the valid word. The caller fences.
     #[track_caller]
-    pub fn flush_valid(&self) {
+    pub(crate) fn flush_valid(&self) {
         self.region.flush(self.at + VALID_AT, 8);
     }
 
     /// Flushes lines of the leaf. The caller fences.
     #[track_caller]
-    pub fn flush(&self, lines: &Lines) {
+    pub(crate) fn flush(&self, lines: &Lines) {
         for (first, count) in lines.runs() {
             self.region.flush(self.at + first * LINE_BYTES, count * LINE_BYTES);
         }
@@ -197,7 +197,7 @@ impl<'a> LeafBytes<'a> {
 
     /// Makes the valid word durable, and the entries in `slots`, which an earlier process has
     /// stored.
-    pub fn reclaim_slots(&self, slots: u64) {
+    pub(crate) fn reclaim_slots(&self, slots: u64) {
         let entries = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
         let all = std::iter::once(VALID_AT..VALID_AT + 8).chain(entries);
         self.region.reclaim_all(all.map(|range| (self.at + range.start, range.end - range.start)));
@@ -205,13 +205,13 @@ impl<'a> LeafBytes<'a> {
 
     /// Waits until what this thread has flushed is durable.
     #[track_caller]
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         self.region.fence();
     }
 
     /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`]
     /// once entries are there.
-    pub fn write_header(&self, low: &[u8], version: u16, salt: u64) {
+    pub(crate) fn write_header(&self, low: &[u8], version: u16, salt: u64) {
         self.region.store(self.at + VALID_AT, 0);
         self.region.store(self.at + CHECK_AT, leaf_check(self.shape, low, version, salt));
         if !low.is_empty() {
@@ -220,19 +220,19 @@ impl<'a> LeafBytes<'a> {
     }
 
     /// The range of header and low key.
-    pub fn header(&self) -> Range {
+    pub(crate) fn header(&self) -> Range {
         0..LEAF_HEADER + u64::from(self.shape.low)
     }
 
     /// Stores the state and flushes it. The caller fences.
     #[track_caller]
-    pub fn set_state(&self, kind: LeafKind) {
+    pub(crate) fn set_state(&self, kind: LeafKind) {
         self.region.store(self.at, self.shape.encode(kind));
         self.region.flush(self.at, 8);
     }
 
     /// Retires a leaf that an earlier process has left in use, durably.
-    pub fn retire_found(&self) {
+    pub(crate) fn retire_found(&self) {
         self.region.store(self.at, self.shape.encode(LeafKind::Retired));
         self.region.reclaim(self.at, 8);
     }
@@ -263,7 +263,7 @@ impl<'a> LeafBytes<'a> {
 
     /// The entry in a slot that counts for the caller; `None` if it is damaged.
     #[inline]
-    pub fn entry(&self, slot: u32) -> Option<&'a [u8]> {
+    pub(crate) fn entry(&self, slot: u32) -> Option<&'a [u8]> {
         let (at, length) = self.extent(slot)?;
         // SAFETY: as said above, an entry that counts for the caller does not change.
         let bytes = unsafe { self.region.slice(self.at + at - 1, length + 1) };
@@ -273,7 +273,7 @@ impl<'a> LeafBytes<'a> {
 
     /// As [`LeafBytes::entry`], without a look at its check.
     #[inline]
-    pub fn unchecked_entry(&self, slot: u32) -> Option<&'a [u8]> {
+    pub(crate) fn unchecked_entry(&self, slot: u32) -> Option<&'a [u8]> {
         let (at, length) = self.extent(slot)?;
         // SAFETY: as said above, an entry that counts for the caller does not change.
         Some(unsafe { self.region.slice(self.at + at, length) })
@@ -281,7 +281,7 @@ impl<'a> LeafBytes<'a> {
 
     /// The slots among `slots` with the fingerprint of `key`.
     #[inline]
-    pub fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
+    pub(crate) fn candidates(&self, slots: u64, key: &[u8]) -> u64 {
         let mut fingerprints = [0u8; 64];
         let at = self.shape.fingerprints_at();
         // Bytes behind the last one do no harm: no slot is of them.
@@ -293,13 +293,13 @@ impl<'a> LeafBytes<'a> {
     }
 
     /// A slot among `slots` with exactly this entry.
-    pub fn find(&self, slots: u64, entry: &[u8]) -> Option<u32> {
+    pub(crate) fn find(&self, slots: u64, entry: &[u8]) -> Option<u32> {
         let key = crate::format::entry_key(entry);
         bits(self.candidates(slots, key)).find(|slot| self.entry(*slot) == Some(entry))
     }
 
     /// A place for an entry of `length` bytes, beside those in the slots `occupied`.
-    pub fn room(&self, occupied: u64, length: usize) -> Option<(u32, u64)> {
+    pub(crate) fn room(&self, occupied: u64, length: usize) -> Option<(u32, u64)> {
         let slot = (!occupied & self.all()).trailing_zeros();
         if slot >= self.slots() {
             return None;
@@ -324,7 +324,7 @@ impl<'a> LeafBytes<'a> {
 
     /// Writes an entry into the place that [`LeafBytes::room`] found. Returns the ranges to be
     /// flushed.
-    pub fn write(&self, (slot, at): (u32, u64), entry: &[u8]) -> [Range; 3] {
+    pub(crate) fn write(&self, (slot, at): (u32, u64), entry: &[u8]) -> [Range; 3] {
         let (fingerprint, check) = entry_marks(entry);
         let fingerprint_at = self.shape.fingerprints_at() + u64::from(slot);
         self.region.write(self.at + fingerprint_at, &[fingerprint]);
@@ -342,7 +342,7 @@ impl<'a> LeafBytes<'a> {
     }
 
     /// The ranges of the entry in `slot`, to be flushed.
-    pub fn ranges(&self, slot: u32) -> Option<[Range; 3]> {
+    pub(crate) fn ranges(&self, slot: u32) -> Option<[Range; 3]> {
         let (at, length) = self.extent(slot)?;
         let fingerprint_at = self.shape.fingerprints_at() + u64::from(slot);
         if self.shape.entry != 0 {
@@ -354,7 +354,7 @@ impl<'a> LeafBytes<'a> {
 
     /// The entries in `slots` with their slots, in order; `Err` names a slot whose entry is
     /// damaged.
-    pub fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
+    pub(crate) fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
         let mut entries = Vec::with_capacity(slots.count_ones() as usize);
         for slot in bits(slots) {
             let entry = self.entry(slot).ok_or(slot)?;

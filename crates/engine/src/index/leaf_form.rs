@@ -22,7 +22,7 @@ pub(super) struct LeafForm {
 
 impl LeafForm {
     /// The form of the leaves of index `number`, of `units_max` units of 256 bytes at most.
-    pub fn new(number: u16, definition: IndexDefinition, units_max: u32) -> LeafForm {
+    pub(super) fn new(number: u16, definition: IndexDefinition, units_max: u32) -> LeafForm {
         let entry_bytes = match definition.key_bytes {
             0 => 0,
             key => key + ENTRY_ROW_BYTES as u16,
@@ -32,32 +32,32 @@ impl LeafForm {
     }
 
     /// Number of the index in its table.
-    pub fn number(&self) -> u16 {
+    pub(super) fn number(&self) -> u16 {
         self.number
     }
 
     /// Whether all entries have one length.
-    pub fn is_fixed(&self) -> bool {
+    pub(super) fn is_fixed(&self) -> bool {
         self.entry_bytes != 0
     }
 
     /// Size of the leaves in units of 256 bytes if all keys have one length.
-    pub fn fixed_units(&self) -> u32 {
+    pub(super) fn fixed_units(&self) -> u32 {
         self.fixed_units
     }
 
     /// Shape of a leaf whose low key has `low` bytes.
-    pub fn shape(&self, low: usize) -> LeafShape {
+    pub(super) fn shape(&self, low: usize) -> LeafShape {
         LeafShape { index: self.number, entry: self.entry_bytes, low: low as u16 }
     }
 
     /// Whether leaves are laid out as `shape` says.
-    pub fn has_shape(&self, shape: LeafShape) -> bool {
+    pub(super) fn has_shape(&self, shape: LeafShape) -> bool {
         shape.index == self.number && shape.entry == self.entry_bytes
     }
 
     /// Fails with Configuration if a key is too long for a leaf.
-    pub fn check_length(&self, key: &[u8]) -> Result<()> {
+    pub(super) fn check_length(&self, key: &[u8]) -> Result<()> {
         let segment_bytes = u64::from(self.units_max) * LEAF_UNIT;
         let most = key_bytes_max(segment_bytes);
         if key.len() <= most {
@@ -70,7 +70,7 @@ impl LeafForm {
 
     /// Units of a new leaf whose low key has `low` bytes and that gets `entries`, and soon one of
     /// `more` bytes.
-    pub fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
+    pub(super) fn units(&self, low: usize, entries: &[(&[u8], u32)], more: usize) -> u32 {
         if self.is_fixed() {
             return self.fixed_units;
         }
@@ -81,7 +81,7 @@ impl LeafForm {
 
     /// Units of a leaf whose low key has `low` bytes and that has `count` entries, which take
     /// `stored` bytes, the longest of them `longest`.
-    pub fn units_for(&self, low: usize, count: usize, stored: u64, longest: u64) -> u32 {
+    pub(super) fn units_for(&self, low: usize, count: usize, stored: u64, longest: u64) -> u32 {
         match self.is_fixed() {
             true => self.fixed_units,
             false => units_for_long(low, count, stored, longest, self.units_max),
@@ -89,7 +89,7 @@ impl LeafForm {
     }
 
     /// Whether a leaf of so many units, which begins with a low key, has room for `entries`.
-    pub fn fits(&self, (units, low): &(u32, Vec<u8>), entries: &[(&[u8], u32)]) -> bool {
+    pub(super) fn fits(&self, (units, low): &(u32, Vec<u8>), entries: &[(&[u8], u32)]) -> bool {
         let shape = self.shape(low.len());
         let bytes = u64::from(*units) * LEAF_UNIT;
         let stored: u64 = entries.iter().map(|(entry, _)| shape.stored(entry.len())).sum();
@@ -98,19 +98,19 @@ impl LeafForm {
     }
 
     /// Slots that a leaf whose entries have one length has at least, whatever its low key.
-    pub fn slots_least(&self) -> u32 {
+    pub(super) fn slots_least(&self) -> u32 {
         self.shape(self.entry_bytes.into()).slots(u64::from(self.fixed_units) * LEAF_UNIT)
     }
 
     /// Slots of those that packing fills.
-    pub fn slots_filled(&self) -> u32 {
+    pub(super) fn slots_filled(&self) -> u32 {
         let slots = self.slots_least();
         slots - slots / SLOTS_FREE
     }
 
     /// Units of a leaf whose low key has `low` bytes and that has room for all of `entries`, which
     /// differ in length, and a third more; `None` if none has.
-    pub fn joined_units(&self, low: usize, entries: &[(&[u8], u32)]) -> Option<u32> {
+    pub(super) fn joined_units(&self, low: usize, entries: &[(&[u8], u32)]) -> Option<u32> {
         let units = self.units(low, entries, 0);
         let shape = self.shape(low);
         let bytes = u64::from(units) * LEAF_UNIT;

@@ -20,14 +20,14 @@ impl<T> Default for LeafList<T> {
 
 impl<T: Default> LeafList<T> {
     /// Makes room for leaf `leaf`.
-    pub fn make(&self, leaf: LeafId) {
+    pub(super) fn make(&self, leaf: LeafId) {
         let (bucket, _, length) = place(leaf);
         self.buckets[bucket].get_or_init(|| (0..length).map(|_| T::default()).collect());
     }
 
     /// Leaf `leaf`, for which there is room.
     #[inline]
-    pub fn get(&self, leaf: LeafId) -> &T {
+    pub(super) fn get(&self, leaf: LeafId) -> &T {
         let (bucket, index, _) = place(leaf);
         &self.buckets[bucket].get().expect("the number of a leaf")[index as usize]
     }

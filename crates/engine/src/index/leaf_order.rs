@@ -27,7 +27,7 @@ pub(super) struct LockedLeaf<'i> {
 }
 
 /// The way to the leaf of a key, which was gone ahead of its use. It may not hold any more.
-pub struct Sought<'i> {
+pub(crate) struct Sought<'i> {
     order: &'i LeafOrder,
     place: Place<'i>,
 }
@@ -43,31 +43,31 @@ pub(super) struct LeafEnd<'i> {
 
 impl<'i> LeafEnd<'i> {
     /// Whether there is no next leaf.
-    pub fn is_last(&self) -> bool {
+    pub(super) fn is_last(&self) -> bool {
         self.next.is_none()
     }
 
     /// The low key of the next leaf, if there is one.
-    pub fn high(&self) -> Option<&'i [u8]> {
+    pub(super) fn high(&self) -> Option<&'i [u8]> {
         self.next.map(|next| self.keys.key(next))
     }
 
     /// The low key of the next leaf, unless it is known to lie above all that begins with the key
     /// by which the leaf was found.
     #[inline]
-    pub fn near(&self) -> Option<&'i [u8]> {
+    pub(super) fn near(&self) -> Option<&'i [u8]> {
         if self.is_clear { None } else { self.high() }
     }
 }
 
 impl<'i> LockedLeaf<'i> {
     /// The slots that count.
-    pub fn valid(&self) -> Result<u64> {
+    pub(super) fn valid(&self) -> Result<u64> {
         self.bytes.valid().ok_or_else(|| damaged(&self.bytes, "the valid word of an index' leaf is damaged"))
     }
 
     /// The entries that anybody may need, in order.
-    pub fn entries(&self) -> Result<Vec<(&'i [u8], u32)>> {
+    pub(super) fn entries(&self) -> Result<Vec<(&'i [u8], u32)>> {
         let occupied = self.shadow.occupied(self.valid()?);
         let sorted = self.bytes.sorted(occupied);
         let mut entries = sorted.map_err(|_| damaged(&self.bytes, "an entry of an index' leaf is damaged"))?;
@@ -90,7 +90,7 @@ pub(super) struct Entering<'i> {
 
 impl Entering<'_> {
     /// Enters a leaf, in the place of another with that low key.
-    pub fn enter(&mut self, low: &[u8], leaf: LeafId) {
+    pub(super) fn enter(&mut self, low: &[u8], leaf: LeafId) {
         let reference = self.leaves.reference(leaf);
         self.populated.insert(low, reference);
         self.all.insert(low, reference);
@@ -99,31 +99,31 @@ impl Entering<'_> {
 
 impl LeafOrder {
     /// No leaves so far.
-    pub fn new(leaves: Arc<Leaves>) -> LeafOrder {
+    pub(super) fn new(leaves: Arc<Leaves>) -> LeafOrder {
         LeafOrder { populated: Populated::new(leaves.clone()), tree: Tree::new(LowKeys::new(leaves)) }
     }
 
     /// The table's leaves.
     #[inline]
-    pub fn leaves(&self) -> &Leaves {
+    pub(super) fn leaves(&self) -> &Leaves {
         self.tree.keys().leaves()
     }
 
     /// All leaves, by their low keys.
     #[inline]
-    pub fn tree(&self) -> &Tree<LowKeys> {
+    pub(super) fn tree(&self) -> &Tree<LowKeys> {
         &self.tree
     }
 
     /// The leaves that are not vacant.
     #[inline]
-    pub fn populated(&self) -> &Populated {
+    pub(super) fn populated(&self) -> &Populated {
         &self.populated
     }
 
     /// The low key of a leaf that a tree has.
     #[inline]
-    pub fn low(&self, reference: u64) -> &[u8] {
+    pub(super) fn low(&self, reference: u64) -> &[u8] {
         self.tree.keys().key(reference)
     }
 
@@ -140,18 +140,18 @@ impl LeafOrder {
     /// Goes ahead to the leaf of `key`, which is to be changed soon, and asks for it. The caller
     /// holds a snapshot.
     #[inline]
-    pub fn seek(&self, key: &[u8]) -> Sought<'_> {
+    pub(super) fn seek(&self, key: &[u8]) -> Sought<'_> {
         Sought { order: self, place: self.around(key) }
     }
 
     /// The end of the leaf at a place.
-    pub fn end_of(&self, place: &Place<'_>) -> LeafEnd<'_> {
+    pub(super) fn end_of(&self, place: &Place<'_>) -> LeafEnd<'_> {
         LeafEnd { keys: self.tree.keys(), next: place.next(), is_clear: place.is_clear() }
     }
 
     /// Calls `body` with the place of `key` and the leaf that has it, until that holds; `None` if
     /// there is no leaf.
-    pub fn at_place<'i, T>(
+    pub(super) fn at_place<'i, T>(
         &'i self,
         key: &[u8],
         mut body: impl FnMut(LeafId, &Place<'i>) -> Result<Option<T>>,
@@ -172,7 +172,7 @@ impl LeafOrder {
     }
 
     /// Locks the leaf that has the entries at `key`; `None` if there is no leaf.
-    pub fn lock(&self, key: &[u8]) -> Option<LockedLeaf<'_>> {
+    pub(super) fn lock(&self, key: &[u8]) -> Option<LockedLeaf<'_>> {
         loop {
             let place = self.around(key);
             if let Some(leaf) = self.lock_at(&place) {
@@ -196,13 +196,13 @@ impl LeafOrder {
 
     /// As [`LeafOrder::lock`] for `key`, or with `for_entry` for an entry that begins with it:
     /// `sought` by the key, if that still holds.
-    pub fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Option<LockedLeaf<'_>> {
+    pub(super) fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Option<LockedLeaf<'_>> {
         let is_there = std::ptr::eq(sought.order, self) && (!for_entry || sought.place.is_clear());
         if is_there { self.lock_at(&sought.place) } else { None }
     }
 
     /// Calls `body` for each leaf, in order, with nothing locked. No leaf may come or go meanwhile.
-    pub fn each_leaf(&self, mut body: impl FnMut(LeafId)) {
+    pub(super) fn each_leaf(&self, mut body: impl FnMut(LeafId)) {
         let mut found = Vec::new();
         let mut from: Vec<u8> = Vec::new();
         let mut inclusive = true;
@@ -216,25 +216,25 @@ impl LeafOrder {
     }
 
     /// Enters leaves, one thread at a time.
-    pub fn entering(&self) -> Entering<'_> {
+    pub(super) fn entering(&self) -> Entering<'_> {
         Entering { leaves: self.leaves(), populated: self.populated.writer(), all: self.tree.writer() }
     }
 
     /// Enters a leaf.
-    pub fn enter(&self, leaf: LeafId) {
+    pub(super) fn enter(&self, leaf: LeafId) {
         let low = self.leaves().bytes(leaf).low();
         self.entering().enter(low, leaf);
     }
 
     /// Removes the leaf at `low`, whose entries another has.
-    pub fn remove(&self, low: &[u8]) {
+    pub(super) fn remove(&self, low: &[u8]) {
         self.tree.writer().remove(low);
         self.populated.writer().remove(low);
     }
 
     /// Has walks pass a leaf by whose changes up to `newest` are all stored and covered, and where
     /// nothing counts. The caller has it locked.
-    pub fn vacate(&self, leaf: LeafId, newest: Csn) {
+    pub(super) fn vacate(&self, leaf: LeafId, newest: Csn) {
         let low = self.leaves().bytes(leaf).low();
         // It may have retired.
         if !self.leaves().leaf(leaf).is_vacant() && self.tree.get(low) == Some(self.leaves().reference(leaf)) {
@@ -244,7 +244,7 @@ impl LeafOrder {
 
     /// Has walks look at a leaf again, which is about to get an entry.
     #[inline]
-    pub fn populate(&self, leaf: &mut LockedLeaf<'_>) {
+    pub(super) fn populate(&self, leaf: &mut LockedLeaf<'_>) {
         if self.leaves().leaf(leaf.id).is_vacant() {
             self.populated.populate(leaf.bytes.low(), leaf.id);
             // The entry may be taken back.
@@ -254,7 +254,7 @@ impl LeafOrder {
     }
 
     /// The last leaf below `key` that `view` does not pass by, with its low key.
-    pub fn populated_below(&self, key: &[u8], view: &View<'_>) -> Option<(u64, &[u8])> {
+    pub(super) fn populated_below(&self, key: &[u8], view: &View<'_>) -> Option<(u64, &[u8])> {
         let before = self.populated.among(view, |populated| populated.lower(key));
         before.unwrap_or_else(|| self.tree.lower(key)).map(|before| (before, self.low(before)))
     }

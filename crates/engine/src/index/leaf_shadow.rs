@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Changes of a transaction to a leaf in one step, not stored.
 #[derive(Clone)]
-pub struct LeafChange {
+pub(crate) struct LeafChange {
     pub writer: Arc<Writer>,
     step: u64,
     pub inserted: u64,
@@ -29,7 +29,7 @@ pub struct LeafChange {
 
 /// Whether a change is the first of its writer in the leaf, and the first of its step.
 #[derive(Clone, Copy)]
-pub struct First {
+pub(crate) struct First {
     /// The transaction has done nothing in the leaf before.
     pub of_writer: bool,
     /// Nor in this step.
@@ -38,7 +38,7 @@ pub struct First {
 
 /// View of a reader of a leaf.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     /// Commits up to it are visible.
     pub snapshot: Csn,
     /// The reader's own transaction.
@@ -59,7 +59,7 @@ impl View<'_> {
 
 /// State of a slot's entry for a transaction that wants its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryState {
+pub(crate) enum EntryState {
     /// It counts.
     There,
     /// It does not, or will not once this transaction commits.
@@ -70,7 +70,7 @@ pub enum EntryState {
 
 /// The shadow of a leaf.
 #[derive(Default)]
-pub struct LeafShadow {
+pub(crate) struct LeafShadow {
     /// Changes not stored: mostly of one transaction, in one step.
     open: SmallVec<[LeafChange; 1]>,
     stored: StoredChanges,
@@ -96,13 +96,13 @@ impl Shadow for LeafShadow {
 
 impl LeafShadow {
     /// The slots that nobody else may use; `valid` are those that count.
-    pub fn occupied(&self, valid: u64) -> u64 {
+    pub(crate) fn occupied(&self, valid: u64) -> u64 {
         let (inserted, deleted) = self.stored.all();
         self.open.iter().fold(valid | inserted | deleted, |slots, change| slots | change.inserted | change.deleted)
     }
 
     /// The slots that `view` sees.
-    pub fn seen(&self, valid: u64, view: &View<'_>) -> u64 {
+    pub(crate) fn seen(&self, valid: u64, view: &View<'_>) -> u64 {
         let (mut all_inserted, mut all_deleted) = self.stored.all();
         let (mut inserted, mut deleted) = self.stored.up_to(view.snapshot);
         for change in &self.open {
@@ -117,7 +117,7 @@ impl LeafShadow {
     }
 
     /// State of the entry in slot `slot` for `writer`.
-    pub fn entry_state(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> EntryState {
+    pub(crate) fn entry_state(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> EntryState {
         let bit = 1 << slot;
         let view = View { snapshot: Csn::MAX, own: Some(OwnView { writer, seen: u64::MAX }) };
         let is_open = |change: &LeafChange| {
@@ -139,12 +139,12 @@ impl LeafShadow {
     }
 
     /// Whether `writer` has done anything here that is not stored.
-    pub fn has(&self, writer: &Arc<Writer>) -> bool {
+    pub(crate) fn has(&self, writer: &Arc<Writer>) -> bool {
         self.open.iter().any(|change| Arc::ptr_eq(&change.writer, writer))
     }
 
     /// Change of `writer` here in step `step`.
-    pub fn change(&mut self, writer: &Arc<Writer>, step: u64) -> (&mut LeafChange, First) {
+    pub(crate) fn change(&mut self, writer: &Arc<Writer>, step: u64) -> (&mut LeafChange, First) {
         let (mut known, mut of_writer) = (None, true);
         for (index, change) in self.open.iter().enumerate() {
             if Arc::ptr_eq(&change.writer, writer) {
@@ -163,7 +163,7 @@ impl LeafShadow {
     }
 
     /// Takes back what `writer` did after step `seen`; `None` for all of it.
-    pub fn undo(&mut self, writer: &Arc<Writer>, seen: Option<u64>) {
+    pub(crate) fn undo(&mut self, writer: &Arc<Writer>, seen: Option<u64>) {
         // Planted: what a rollback undoes stays in the leaf.
         let is_undone = |change: &LeafChange| {
             seen.is_none_or(|seen| change.step > seen && !perdura_pmem::planted(Mutant::RollbackLeavesEntries))
@@ -173,7 +173,7 @@ impl LeafShadow {
 
     /// Takes back the insertion, or the deletion, of the entry in slot `slot` in step `step`, which
     /// folds to `folded`.
-    pub fn undo_one(&mut self, writer: &Arc<Writer>, step: u64, (slot, folded): (u32, u64)) {
+    pub(crate) fn undo_one(&mut self, writer: &Arc<Writer>, step: u64, (slot, folded): (u32, u64)) {
         for change in self.open.iter_mut().filter(|change| Arc::ptr_eq(&change.writer, writer) && change.step == step) {
             let bit = 1 << slot;
             if change.deleted & bit != 0 {
@@ -187,7 +187,7 @@ impl LeafShadow {
     }
 
     /// Net inserts and deletes of a commit of `writer`, and the entries folded.
-    pub fn net(&self, writer: &Arc<Writer>) -> (u64, u64, u64) {
+    pub(crate) fn net(&self, writer: &Arc<Writer>) -> (u64, u64, u64) {
         let (mut inserted, mut deleted, mut folded) = (0, 0, 0);
         for change in self.open.iter().filter(|change| Arc::ptr_eq(&change.writer, writer)) {
             inserted |= change.inserted;
@@ -200,13 +200,13 @@ impl LeafShadow {
     }
 
     /// The slots that commits have deleted whose changes are stored.
-    pub fn deleted_and_stored(&self) -> u64 {
+    pub(crate) fn deleted_and_stored(&self) -> u64 {
         self.stored.all().1
     }
 
     /// Frees the slots that `writer` has inserted and deleted up to step `floor`, the oldest
     /// position that anybody can go back to. Returns whether there were any.
-    pub fn settle(&mut self, writer: &Arc<Writer>, floor: u64) -> bool {
+    pub(crate) fn settle(&mut self, writer: &Arc<Writer>, floor: u64) -> bool {
         let mut settled = LeafChange { step: floor, inserted: 0, deleted: 0, folded: 0, writer: writer.clone() };
         self.open.retain(|change| {
             let is_settled = Arc::ptr_eq(&change.writer, writer) && change.step <= floor;
@@ -228,7 +228,7 @@ impl LeafShadow {
 
     /// Notes that the valid word has what `writer` did, which committed at `csn`. Its steps become
     /// one.
-    pub fn set_stored(&mut self, writer: &Arc<Writer>, csn: Csn) {
+    pub(crate) fn set_stored(&mut self, writer: &Arc<Writer>, csn: Csn) {
         let (mut inserted, mut deleted) = (0, 0);
         self.open.retain(|change| {
             let own = Arc::ptr_eq(&change.writer, writer);
@@ -243,7 +243,7 @@ impl LeafShadow {
 
     /// Forgets what every snapshot sees and no redo repeats, merges what no snapshot tells apart,
     /// and so forgets entries between whose insertion and deletion no snapshot comes.
-    pub fn forget(&mut self, horizon: &PurgeHorizon) {
+    pub(crate) fn forget(&mut self, horizon: &PurgeHorizon) {
         // Planted: a slot is free before a checkpoint covers its deletion; although a snapshot sees
         // its entry.
         let limit = if perdura_pmem::planted(Mutant::SlotReusedBeforeRedo) { Csn::MAX } else { horizon.limit() };
@@ -254,38 +254,38 @@ impl LeafShadow {
 
     /// Whether there are so many stored changes that purge is to merge them before they are below
     /// all snapshots.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.stored.is_crowded()
     }
 
     /// The oldest commit that purge has to come back for.
-    pub fn oldest_stored(&self) -> Option<Csn> {
+    pub(crate) fn oldest_stored(&self) -> Option<Csn> {
         self.stored.oldest()
     }
 
     /// The newest commit that is stored; 0 if none is remembered.
-    pub fn newest_stored(&self) -> Csn {
+    pub(crate) fn newest_stored(&self) -> Csn {
         self.stored.newest().unwrap_or(0)
     }
 
     /// Whether nobody has done anything here that is still to be stored.
-    pub fn is_stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         self.open.is_empty()
     }
 
     /// Whether nobody has done anything here that others could still see the difference of.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.open.is_empty() && self.stored.is_empty()
     }
 
     /// Changes not stored.
-    pub fn open(&self) -> impl Iterator<Item = &LeafChange> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = &LeafChange> {
         self.open.iter()
     }
 
     /// Takes all changes, whose leaf goes out of use. Returns the transactions that are still to
     /// store some, each once, and the newest commit that is stored.
-    pub fn take(&mut self) -> (Vec<Arc<Writer>>, Csn) {
+    pub(crate) fn take(&mut self) -> (Vec<Arc<Writer>>, Csn) {
         let newest = std::mem::take(&mut self.stored).newest().unwrap_or(0);
         let mut writers: Vec<Arc<Writer>> = Vec::new();
         for change in std::mem::take(&mut self.open) {
@@ -298,7 +298,7 @@ impl LeafShadow {
 
     /// Adds the changes of the leaf before, its slots numbered anew by `moved`; `fold` folds the
     /// entries in slots.
-    pub fn adopt(&mut self, old: &LeafShadow, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
+    pub(crate) fn adopt(&mut self, old: &LeafShadow, moved: impl Fn(u64) -> u64, fold: impl Fn(u64) -> u64) {
         // Planted: the changes under way stay behind.
         for change in old.open.iter().filter(|_| !perdura_pmem::planted(Mutant::SplitLeavesChangesBehind)) {
             let (inserted, deleted) = (moved(change.inserted), moved(change.deleted));
@@ -316,7 +316,7 @@ impl LeafShadow {
 
 impl LeafChange {
     /// Whether it is of step `step`.
-    pub fn is_of(&self, step: u64) -> bool {
+    pub(crate) fn is_of(&self, step: u64) -> bool {
         self.step == step
     }
 }

@@ -41,7 +41,7 @@ const SLOTS_AT: u32 = 50;
 /// State of a leaf in DRAM: one line.
 #[derive(Default)]
 #[repr(align(64))]
-pub struct Leaf {
+pub(crate) struct Leaf {
     /// Its shadow.
     pub slot: Slot<LeafShadow>,
     /// Number of its file in the list of files with leaves, and offset in units of 256 bytes.
@@ -74,12 +74,12 @@ impl Leaf {
 
     /// Whether those who see its last commits do not look for entries here.
     #[inline]
-    pub fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         self.extent.load(Ordering::Acquire) & VACANT != 0
     }
 
     /// Sets whether it is vacant. The caller has it locked, or nobody else knows of it.
-    pub fn set_vacant(&self, vacant: bool) {
+    pub(crate) fn set_vacant(&self, vacant: bool) {
         match vacant {
             true => self.extent.fetch_or(VACANT, Ordering::Release),
             false => self.extent.fetch_and(!VACANT, Ordering::Release),
@@ -141,7 +141,7 @@ struct Mapped {
 }
 
 /// The leaves of a table.
-pub struct Leaves {
+pub(crate) struct Leaves {
     /// Table id.
     table: u32,
     /// Largest size of a leaf, in units of 256 bytes: that of the pool's segments.
@@ -157,7 +157,7 @@ pub struct Leaves {
 impl Leaves {
     /// The leaves of table `table`, none so far, in a pool whose segments have `segment_bytes` at
     /// most.
-    pub fn new(table: u32, segment_bytes: u64) -> Leaves {
+    pub(crate) fn new(table: u32, segment_bytes: u64) -> Leaves {
         Leaves {
             table,
             units_max: (segment_bytes / LEAF_UNIT) as u32,
@@ -170,28 +170,28 @@ impl Leaves {
     }
 
     /// Largest size of a leaf, in units of 256 bytes.
-    pub fn units_max(&self) -> u32 {
+    pub(crate) fn units_max(&self) -> u32 {
         self.units_max
     }
 
     /// Table id.
-    pub fn table(&self) -> u32 {
+    pub(crate) fn table(&self) -> u32 {
         self.table
     }
 
     /// The leaves that purge is to look at.
-    pub fn queue(&self) -> &LeafQueue {
+    pub(crate) fn queue(&self) -> &LeafQueue {
         &self.queue
     }
 
     /// The leaf of number `leaf`.
     #[inline]
-    pub fn leaf(&self, leaf: LeafId) -> &Leaf {
+    pub(crate) fn leaf(&self, leaf: LeafId) -> &Leaf {
         self.leaves.get(leaf)
     }
 
     /// The reference of a leaf that is laid out: its number, and above it bits of its address.
-    pub fn reference(&self, leaf: LeafId) -> u64 {
+    pub(crate) fn reference(&self, leaf: LeafId) -> u64 {
         let known = self.leaf(leaf);
         let address = self.files[known.mapped()].region.as_ptr().addr() + known.offset() as usize;
         (address as u64 / LEAF_UNIT) << ADDRESS_BITS | u64::from(leaf)
@@ -201,7 +201,7 @@ impl Leaves {
     /// Where the files lie so far apart that the bits of the address do not tell the place, it asks
     /// in vain.
     #[inline]
-    pub fn prefetch_at(&self, reference: u64) {
+    pub(crate) fn prefetch_at(&self, reference: u64) {
         let address = (reference >> ADDRESS_BITS) * LEAF_UNIT;
         let address = self.window.load(Ordering::Relaxed) | address as usize;
         prefetch(address);
@@ -212,7 +212,7 @@ impl Leaves {
     /// Asks for what a pass over leaves is about to meet after the one at `index`; `leaf` tells the
     /// leaf at each place of the pass.
     #[inline]
-    pub fn prefetch(&self, leaf: impl Fn(usize) -> Option<LeafId>, index: usize) {
+    pub(crate) fn prefetch(&self, leaf: impl Fn(usize) -> Option<LeafId>, index: usize) {
         if let Some(far) = leaf(index + 2 * AHEAD) {
             self.leaf(far).slot.prefetch();
         }
@@ -224,13 +224,13 @@ impl Leaves {
 
     /// The bytes of leaf `leaf`.
     #[inline]
-    pub fn bytes(&self, leaf: LeafId) -> LeafBytes<'_> {
+    pub(crate) fn bytes(&self, leaf: LeafId) -> LeafBytes<'_> {
         self.known_bytes(leaf).expect("a leaf that was in use")
     }
 
     /// The low key of leaf `leaf`.
     #[inline]
-    pub fn low(&self, leaf: LeafId) -> &[u8] {
+    pub(crate) fn low(&self, leaf: LeafId) -> &[u8] {
         let leaf = self.leaf(leaf);
         let length = LeafShape::low_of(leaf.layout.load(Ordering::Acquire));
         let region = &self.files[leaf.mapped()].region;
@@ -241,7 +241,7 @@ impl Leaves {
 
     /// The bytes of leaf `leaf`; `None` if there never was a leaf at its place.
     #[inline]
-    pub fn known_bytes(&self, leaf: LeafId) -> Option<LeafBytes<'_>> {
+    pub(crate) fn known_bytes(&self, leaf: LeafId) -> Option<LeafBytes<'_>> {
         let leaf = self.leaf(leaf);
         let layout = leaf.layout.load(Ordering::Acquire);
         if layout == 0 {
@@ -253,14 +253,14 @@ impl Leaves {
     }
 
     /// Lays the free place `leaf` out as `shape` says.
-    pub fn lay_out(&self, leaf: LeafId, shape: LeafShape) -> LeafBytes<'_> {
+    pub(crate) fn lay_out(&self, leaf: LeafId, shape: LeafShape) -> LeafBytes<'_> {
         self.leaf(leaf).set_vacant(false);
         self.leaf(leaf).lay_out(shape);
         self.bytes(leaf)
     }
 
     /// Size of the place `leaf`, in bytes.
-    pub fn size(&self, leaf: LeafId) -> u64 {
+    pub(crate) fn size(&self, leaf: LeafId) -> u64 {
         u64::from(self.leaf(leaf).units()) * LEAF_UNIT
     }
 
@@ -276,18 +276,18 @@ impl Leaves {
     }
 
     /// Salt that the check of a leaf's header covers beside the header.
-    pub fn salt(&self, leaf: LeafId) -> u64 {
+    pub(crate) fn salt(&self, leaf: LeafId) -> u64 {
         let at = self.leaf(leaf).offset() / LEAF_UNIT;
         u64::from(self.table).rotate_left(40) ^ u64::from(self.segment_of(leaf).file) << OFFSET_BITS ^ at
     }
 
     /// The word that names the place of a leaf in records.
-    pub fn word(&self, leaf: LeafId) -> Word {
+    pub(crate) fn word(&self, leaf: LeafId) -> Word {
         Word::new(self.segment_of(leaf).file, self.leaf(leaf).offset(), 0)
     }
 
     /// Number of the leaf at the place that `word` names, whatever it holds.
-    pub fn at_word(&self, chain: &Chain, word: Word) -> Option<LeafId> {
+    pub(crate) fn at_word(&self, chain: &Chain, word: Word) -> Option<LeafId> {
         let index = chain.file(word.file())?.segment_of(word.offset())?;
         let lists = self.lists.lock();
         let segment = lists.places.segment(SegmentId { file: word.file(), index })?;
@@ -344,7 +344,7 @@ impl Leaves {
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    pub fn take(&self, segments: &Segments, units: u32) -> Result<LeafId> {
+    pub(crate) fn take(&self, segments: &Segments, units: u32) -> Result<LeafId> {
         loop {
             if let Some(leaf) = self.take_listed(units) {
                 return Ok(leaf);
@@ -363,25 +363,25 @@ impl Leaves {
     }
 
     /// Takes a free place of `units`, if there is one. What it holds does not count, durably.
-    pub fn take_listed(&self, units: u32) -> Option<LeafId> {
+    pub(crate) fn take_listed(&self, units: u32) -> Option<LeafId> {
         self.lists.lock().places.take_first(units)
     }
 
     /// Gives back a place that was taken and not used.
-    pub fn put(&self, leaf: LeafId) {
+    pub(crate) fn put(&self, leaf: LeafId) {
         self.put_free(&mut self.lists.lock(), leaf);
     }
 
     /// Gives back places that hold nothing; the segments that are free then go with a later round
     /// of purge.
-    pub fn put_unused(&self, unused: Vec<LeafId>) {
+    pub(crate) fn put_unused(&self, unused: Vec<LeafId>) {
         let mut lists = self.lists.lock();
         lists.has_unused |= !unused.is_empty();
         unused.into_iter().for_each(|leaf| self.put_free(&mut lists, leaf));
     }
 
     /// Makes a place one that never held a leaf, durably.
-    pub fn wipe(&self, leaf: LeafId) {
+    pub(crate) fn wipe(&self, leaf: LeafId) {
         let known = self.leaf(leaf);
         let (region, at) = (&self.files[known.mapped()].region, known.offset());
         known.layout.store(0, Ordering::Release);
@@ -394,7 +394,7 @@ impl Leaves {
 
     /// Notes that others have the entries of leaf `leaf`, since the visible CSN was `left`. Commits
     /// up to `stored` had stored changes there, and `writers` were still to.
-    pub fn retire(&self, leaf: LeafId, left: Csn, (writers, stored): (Vec<Arc<Writer>>, Csn)) {
+    pub(crate) fn retire(&self, leaf: LeafId, left: Csn, (writers, stored): (Vec<Arc<Writer>>, Csn)) {
         let mut lists = self.lists.lock();
         let place = lists.quarantined.iter().rposition(|known| known.left <= left).map_or(0, |last| last + 1);
         lists.quarantined.insert(place, Quarantined { leaf, left, stored, writers });
@@ -402,7 +402,7 @@ impl Leaves {
 
     /// Keeps the free place `leaf` until `writer` is over: the log names entries there. For
     /// recovery.
-    pub fn keep(&self, leaf: LeafId, writer: &Arc<Writer>) {
+    pub(crate) fn keep(&self, leaf: LeafId, writer: &Arc<Writer>) {
         let mut lists = self.lists.lock();
         if lists.places.take(self.segment_of(leaf), leaf) {
             lists.quarantined.push_front(Quarantined { leaf, left: 0, stored: 0, writers: vec![writer.clone()] });
@@ -414,7 +414,7 @@ impl Leaves {
     /// Ends the quarantine of the places that nobody can need, if every snapshot is at or above
     /// `limit`, which a checkpoint covers; `is_idle` asks whether there is no snapshot at all now.
     /// Gives back segments that are free. Returns the number of places.
-    pub fn end_quarantine(&self, segments: &Segments, limit: Csn, is_idle: impl Fn() -> bool) -> usize {
+    pub(crate) fn end_quarantine(&self, segments: &Segments, limit: Csn, is_idle: impl Fn() -> bool) -> usize {
         let mut lists = self.lists.lock();
         if lists.quarantined.is_empty() && !lists.has_unused {
             return 0;
@@ -455,43 +455,43 @@ impl Leaves {
 
     /// Leaves that are to move to free places before them, at most `most`, so that segments become
     /// free.
-    pub fn to_move(&self, most: usize) -> Vec<LeafId> {
+    pub(crate) fn to_move(&self, most: usize) -> Vec<LeafId> {
         self.lists.lock().places.to_move(most)
     }
 
     /// Whether `count` places of `units` are free.
-    pub fn has_free(&self, units: u32, count: usize) -> bool {
+    pub(crate) fn has_free(&self, units: u32, count: usize) -> bool {
         self.lists.lock().places.free_of(units) >= count
     }
 
     /// Whether packing may take a segment into use for places of `units`: none is free, and so few
     /// are in quarantine that what packing leaves does not just wait for an old snapshot.
-    pub fn may_grow(&self, units: u32) -> bool {
+    pub(crate) fn may_grow(&self, units: u32) -> bool {
         let lists = self.lists.lock();
         lists.places.free_of(units) == 0 && lists.quarantined.len() < PLACES_MIN
     }
 
     /// Whether the place `first` is in a segment before that of `second`.
-    pub fn is_before(&self, first: LeafId, second: LeafId) -> bool {
+    pub(crate) fn is_before(&self, first: LeafId, second: LeafId) -> bool {
         self.segment_of(first) < self.segment_of(second)
     }
 
     /// Whether forgetting the table's DRAM loses nothing, if the last round of purge went up to
     /// `limit`.
-    pub fn is_at_rest(&self, limit: Csn) -> bool {
+    pub(crate) fn is_at_rest(&self, limit: Csn) -> bool {
         let quarantined = &self.lists.lock().quarantined;
         quarantined.iter().all(|left| left.left <= limit && left.is_done(limit))
     }
 
     /// Number of places free and in quarantine, and of those in segments.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         let lists = self.lists.lock();
         let (free, places) = lists.places.counts();
         (free + lists.quarantined.len(), places)
     }
 
     /// Whether `id` is a segment of leaves.
-    pub fn has_segment(&self, id: SegmentId) -> bool {
+    pub(crate) fn has_segment(&self, id: SegmentId) -> bool {
         self.lists.lock().places.segment(id).is_some()
     }
 }

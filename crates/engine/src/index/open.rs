@@ -86,7 +86,7 @@ fn head_of(low: &[u8]) -> u128 {
 /// Opens the indexes of an existing table, whose leaves are in `segments`, each with their size in
 /// units of 256 bytes. It reads the headers of leaves, and changes nothing. An index with a damaged
 /// leaf refuses every use.
-pub fn open(
+pub(crate) fn open(
     chain: &Chain,
     definitions: &[(u16, IndexDefinition)],
     next_number: u16,

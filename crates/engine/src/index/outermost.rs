@@ -12,7 +12,7 @@ const ALL: View<'static> = View { snapshot: Csn::MAX, own: None };
 
 /// The last entry of `index` below `bound`: also one that a transaction inserts or deletes which is
 /// not decided, and one that was deleted and is not purged. The caller holds a snapshot.
-pub fn last_below(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn last_below(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
     index.check()?;
     let mut bound = bound.to_vec();
     while let Some((found, low)) = index.order().populated_below(&bound, &ALL) {
@@ -31,7 +31,7 @@ pub fn last_below(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
 }
 
 /// The first entry of `index` at `bound` or above, as [`last_below`].
-pub fn first_from(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn first_from(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
     index.check()?;
     let mut bound = bound.to_vec();
     while let Some(leaf) = index.order().lock(&bound) {

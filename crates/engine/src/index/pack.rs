@@ -47,7 +47,7 @@ pub(super) struct Packer<'i> {
 }
 
 impl<'i> Packer<'i> {
-    pub fn new(index: &'i Index, ground: Ground<'i>) -> Packer<'i> {
+    pub(super) fn new(index: &'i Index, ground: Ground<'i>) -> Packer<'i> {
         Packer { form: index.form(), order: index.order(), ground }
     }
 
@@ -57,7 +57,7 @@ impl<'i> Packer<'i> {
 
     /// Has leaf `leaf` and some of those beside it replaced by fewer, if all are settled and these
     /// have room for what counts.
-    pub fn pack(&self, leaf: LeafId) -> Result<Packed> {
+    pub(super) fn pack(&self, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
         let mut packed = Ok(Packed::Stays);
         for run in self.runs_of(leaf) {
@@ -77,7 +77,7 @@ impl<'i> Packer<'i> {
 
     /// Has leaf `leaf` replaced by one at a place before it, if there is such a place and the leaf
     /// is settled.
-    pub fn move_ahead(&self, leaf: LeafId) -> Result<Packed> {
+    pub(super) fn move_ahead(&self, leaf: LeafId) -> Result<Packed> {
         let mut spares = Spares::new(self.leaves());
         self.pack_run(&[leaf], &mut spares, false)
     }

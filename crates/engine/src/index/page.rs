@@ -5,7 +5,7 @@ use crate::error::Result;
 
 /// The entries of one leaf as a scan sees them, in order, copied.
 #[derive(Default)]
-pub struct Page {
+pub(crate) struct Page {
     bytes: Vec<u8>,
     /// Where the entries lie in `bytes`.
     entries: Vec<std::ops::Range<u32>>,
@@ -41,7 +41,7 @@ impl Page {
     }
 
     /// Forgets everything but its memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
         self.low.clear();
@@ -66,28 +66,28 @@ impl Page {
     }
 
     /// Number of entries.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Entry `index`.
-    pub fn entry(&self, index: usize) -> &[u8] {
+    pub(crate) fn entry(&self, index: usize) -> &[u8] {
         let range = &self.entries[index];
         &self.bytes[range.start as usize..range.end as usize]
     }
 
     /// Number of entries below `bound`.
-    pub fn place_of(&self, bound: &[u8]) -> usize {
+    pub(crate) fn place_of(&self, bound: &[u8]) -> usize {
         self.entries.partition_point(|range| &self.bytes[range.start as usize..range.end as usize] < bound)
     }
 
     /// The low key of the leaf.
-    pub fn low(&self) -> &[u8] {
+    pub(crate) fn low(&self) -> &[u8] {
         &self.low
     }
 
     /// The low key of the next leaf, if there was one.
-    pub fn high(&self) -> Option<&[u8]> {
+    pub(crate) fn high(&self) -> Option<&[u8]> {
         self.high.as_deref()
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Adds a segment with places of `units`, none of them free.
-    pub fn add_segment(&mut self, id: SegmentId, units: u32, leaves: Vec<LeafId>) {
+    pub(super) fn add_segment(&mut self, id: SegmentId, units: u32, leaves: Vec<LeafId>) {
         let size = self.sizes.entry(units).or_default();
         size.segments.insert(id);
         size.places += leaves.len();
@@ -55,12 +55,12 @@ impl Places {
     }
 
     /// The segment `id`, if it has leaves.
-    pub fn segment(&self, id: SegmentId) -> Option<&LeafSegment> {
+    pub(super) fn segment(&self, id: SegmentId) -> Option<&LeafSegment> {
         self.segments.get(&id)
     }
 
     /// Makes a place of segment `id` free.
-    pub fn put_free(&mut self, id: SegmentId, leaf: LeafId) {
+    pub(super) fn put_free(&mut self, id: SegmentId, leaf: LeafId) {
         let segment = self.segments.get_mut(&id).expect("the segment of a leaf");
         let size = self.sizes.get_mut(&segment.units).expect("the size of a segment");
         if size.free.insert((id, leaf)) {
@@ -74,13 +74,13 @@ impl Places {
     }
 
     /// Takes the first free place of `units`.
-    pub fn take_first(&mut self, units: u32) -> Option<LeafId> {
+    pub(super) fn take_first(&mut self, units: u32) -> Option<LeafId> {
         let (id, leaf) = *self.sizes.get(&units)?.free.first()?;
         self.take(id, leaf).then_some(leaf)
     }
 
     /// Takes a place of segment `id`, if it is free. Returns whether it was.
-    pub fn take(&mut self, id: SegmentId, leaf: LeafId) -> bool {
+    pub(super) fn take(&mut self, id: SegmentId, leaf: LeafId) -> bool {
         let segment = self.segments.get_mut(&id).expect("the segment of a leaf");
         let size = self.sizes.get_mut(&segment.units).expect("the size of a segment");
         let was_free = size.free.remove(&(id, leaf));
@@ -93,7 +93,7 @@ impl Places {
 
     /// Takes the segments out whose places are all free, with their leaves, but for one of each
     /// size that is in use: so splits and joins do not take and give back segments in turn.
-    pub fn take_empty(&mut self) -> Vec<(SegmentId, Vec<LeafId>)> {
+    pub(super) fn take_empty(&mut self) -> Vec<(SegmentId, Vec<LeafId>)> {
         let mut taken = Vec::new();
         for size in self.sizes.values_mut() {
             let kept = usize::from(size.empty.len() < size.segments.len());
@@ -116,7 +116,7 @@ impl Places {
     /// Leaves at the end of the chain that are to move to free places before them, at most `most`:
     /// those of the last segments with leaves of a size of which more than one place in
     /// [`FREE_SHARE`] is free, as many as have room. So segments become free.
-    pub fn to_move(&self, most: usize) -> Vec<LeafId> {
+    pub(super) fn to_move(&self, most: usize) -> Vec<LeafId> {
         let (mut moved, mut looked) = (Vec::new(), 0);
         // Nothing to be had, as most often.
         for size in self.sizes.values().filter(|size| size.free.len() >= PLACES_MIN) {
@@ -136,12 +136,12 @@ impl Places {
     }
 
     /// Number of free places of `units`.
-    pub fn free_of(&self, units: u32) -> usize {
+    pub(super) fn free_of(&self, units: u32) -> usize {
         self.sizes.get(&units).map_or(0, |size| size.free.len())
     }
 
     /// Number of free places, and of all.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(super) fn counts(&self) -> (usize, usize) {
         self.sizes.values().fold((0, 0), |(free, places), size| (free + size.free.len(), places + size.places))
     }
 }

@@ -22,19 +22,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The low keys of a table's leaves.
-pub struct LowKeys {
+pub(super) struct LowKeys {
     leaves: Arc<Leaves>,
 }
 
 impl LowKeys {
     /// The low keys of `leaves`.
-    pub fn new(leaves: Arc<Leaves>) -> LowKeys {
+    pub(super) fn new(leaves: Arc<Leaves>) -> LowKeys {
         LowKeys { leaves }
     }
 
     /// The table's leaves.
     #[inline]
-    pub fn leaves(&self) -> &Leaves {
+    pub(super) fn leaves(&self) -> &Leaves {
         &self.leaves
     }
 }
@@ -55,41 +55,41 @@ pub(super) struct Populated {
 
 impl Populated {
     /// No leaves so far.
-    pub fn new(leaves: Arc<Leaves>) -> Populated {
+    pub(super) fn new(leaves: Arc<Leaves>) -> Populated {
         Populated { tree: Tree::new(LowKeys::new(leaves)), vacated: AtomicU64::new(0) }
     }
 
     /// Number of populated leaves.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.tree.len()
     }
 
     /// Writes to the tree, one thread at a time.
-    pub fn writer(&self) -> Writer<'_, LowKeys> {
+    pub(super) fn writer(&self) -> Writer<'_, LowKeys> {
         self.tree.writer()
     }
 
     /// Whether walks look at a leaf.
-    pub fn has(&self, leaf: LeafId) -> bool {
+    pub(super) fn has(&self, leaf: LeafId) -> bool {
         let leaves = self.tree.keys().leaves();
         self.tree.get(leaves.bytes(leaf).low()) == Some(leaves.reference(leaf))
     }
 
     /// Raises the commit from which on snapshots see nothing in vacant leaves. Walks that miss a
     /// leaf see this.
-    pub fn raise_vacated(&self, newest: Csn) {
+    pub(super) fn raise_vacated(&self, newest: Csn) {
         self.vacated.fetch_max(newest, Ordering::SeqCst);
     }
 
     /// Has walks pass by the leaf at `low`, whose last commit is `newest`.
-    pub fn vacate(&self, low: &[u8], leaf: LeafId, newest: Csn) {
+    pub(super) fn vacate(&self, low: &[u8], leaf: LeafId, newest: Csn) {
         self.raise_vacated(newest);
         self.tree.keys().leaves().leaf(leaf).set_vacant(true);
         self.tree.writer().remove(low);
     }
 
     /// Has walks look at the leaf at `low` again.
-    pub fn populate(&self, low: &[u8], leaf: LeafId) {
+    pub(super) fn populate(&self, low: &[u8], leaf: LeafId) {
         let leaves = self.tree.keys().leaves();
         self.tree.writer().insert(low, leaves.reference(leaf));
         leaves.leaf(leaf).set_vacant(false);
@@ -97,7 +97,7 @@ impl Populated {
 
     /// Result of `look` among the populated leaves; `None` if `view` may see something in vacant
     /// ones.
-    pub fn among<'i, T>(&'i self, view: &View<'_>, look: impl FnOnce(&'i Tree<LowKeys>) -> T) -> Option<T> {
+    pub(super) fn among<'i, T>(&'i self, view: &View<'_>, look: impl FnOnce(&'i Tree<LowKeys>) -> T) -> Option<T> {
         let sees_all = || self.vacated.load(Ordering::SeqCst) <= view.snapshot;
         if !sees_all() {
             return None;

@@ -24,7 +24,7 @@ const MOVED_AT_ONCE: usize = 1024;
 const PACKED_AT_ONCE: usize = 8;
 
 /// Purge of a table's indexes, by one thread at a time.
-pub struct IndexPurge<'p> {
+pub(crate) struct IndexPurge<'p> {
     indexes: &'p Indexes,
     ground: Ground<'p>,
     horizon: &'p PurgeHorizon,
@@ -32,7 +32,7 @@ pub struct IndexPurge<'p> {
 
 impl<'p> IndexPurge<'p> {
     /// Purge of `indexes` up to the limit of `horizon`.
-    pub fn new(indexes: &'p Indexes, ground: Ground<'p>, horizon: &'p PurgeHorizon) -> IndexPurge<'p> {
+    pub(crate) fn new(indexes: &'p Indexes, ground: Ground<'p>, horizon: &'p PurgeHorizon) -> IndexPurge<'p> {
         IndexPurge { indexes, ground, horizon }
     }
 
@@ -48,7 +48,7 @@ impl<'p> IndexPurge<'p> {
 
     /// Forgets what commits up to the limit have done, packs leaves, and ends quarantines.
     /// `is_idle` asks whether there is no snapshot at all now.
-    pub fn round(&self, is_idle: impl Fn() -> bool) {
+    pub(crate) fn round(&self, is_idle: impl Fn() -> bool) {
         let queue = self.leaves().queue();
         while self.batch() {
             yield_now();
@@ -71,7 +71,7 @@ impl<'p> IndexPurge<'p> {
 
     /// Forgets what commits up to the limit have done to the leaves that have waited longest, at
     /// most `batches` batches, and ends quarantines.
-    pub fn oldest(&self, batches: usize) {
+    pub(crate) fn oldest(&self, batches: usize) {
         for _ in 0..batches {
             if !self.batch() {
                 break;

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Most leaves purged before others get the core.
-pub const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// Most leaves looked at again in a round because they could not be joined.
 const AGAIN: usize = 256;
 
@@ -27,33 +27,33 @@ struct Queue {
 
 /// The leaves that purge is to look at.
 #[derive(Default)]
-pub struct LeafQueue(Mutex<Queue>);
+pub(crate) struct LeafQueue(Mutex<Queue>);
 
 impl LeafQueue {
     /// Adds a leaf whose oldest commit is `csn`.
-    pub fn push(&self, csn: Csn, leaf: LeafId) {
+    pub(crate) fn push(&self, csn: Csn, leaf: LeafId) {
         self.0.lock().leaves.push(Reverse((csn, leaf)));
     }
 
     /// Adds leaves that have their first commit, `csn`.
-    pub fn push_all(&self, csn: Csn, leaves: Vec<LeafId>) {
+    pub(crate) fn push_all(&self, csn: Csn, leaves: Vec<LeafId>) {
         if !leaves.is_empty() {
             self.0.lock().leaves.extend(leaves.into_iter().map(|leaf| Reverse((csn, leaf))));
         }
     }
 
     /// Adds a leaf that is to be looked at in the next round.
-    pub fn push_asked(&self, leaf: LeafId) {
+    pub(crate) fn push_asked(&self, leaf: LeafId) {
         self.0.lock().asked.push(leaf);
     }
 
     /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().leaves.is_empty()
     }
 
     /// Takes a batch of leaves with commits at or below `limit`.
-    pub fn take(&self, limit: Csn) -> Vec<LeafId> {
+    pub(crate) fn take(&self, limit: Csn) -> Vec<LeafId> {
         let mut queue = self.0.lock();
         let mut leaves = Vec::new();
         while leaves.len() < BATCH && queue.leaves.peek().is_some_and(|Reverse((csn, _))| *csn <= limit) {
@@ -68,7 +68,7 @@ impl LeafQueue {
     }
 
     /// Takes the leaves that are to be looked at in this round.
-    pub fn take_asked(&self) -> Vec<LeafId> {
+    pub(crate) fn take_asked(&self) -> Vec<LeafId> {
         let mut asked = std::mem::take(&mut self.0.lock().asked);
         asked.sort_unstable();
         asked.dedup();
@@ -76,7 +76,7 @@ impl LeafQueue {
     }
 
     /// Takes some of the leaves that are to be joined.
-    pub fn take_sparse(&self) -> Vec<LeafId> {
+    pub(crate) fn take_sparse(&self) -> Vec<LeafId> {
         let queue = &mut *self.0.lock();
         let taken = queue.sparse.len().min(AGAIN);
         let taken: Vec<LeafId> = queue.sparse.drain(..taken).collect();
@@ -87,7 +87,7 @@ impl LeafQueue {
     }
 
     /// Adds a leaf that is to be joined with another.
-    pub fn put_sparse(&self, leaf: LeafId) {
+    pub(crate) fn put_sparse(&self, leaf: LeafId) {
         let queue = &mut *self.0.lock();
         if queue.is_sparse.insert(leaf) {
             queue.sparse.push_back(leaf);

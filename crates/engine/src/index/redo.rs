@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Content of a redo record about a leaf.
 #[derive(Clone, Copy, Debug)]
-pub struct LeafRecord {
+pub(crate) struct LeafRecord {
     /// Names the leaf.
     pub place: Word,
     /// The slots inserted.
@@ -44,7 +44,7 @@ struct NamedEntry<'i> {
 
 impl Indexes {
     /// Verifies that the entries which a record names are there, and match its checksum.
-    pub fn verify(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
+    pub(crate) fn verify(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
         self.named(chain, record).map(|_| ())
     }
 
@@ -72,7 +72,7 @@ impl Indexes {
 
     /// Verifies the entries that a record names, deletes and inserts them. It flushes every store;
     /// the caller fences.
-    pub fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
+    pub(crate) fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
         let Some(mut named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: deletions are not repeated.
         if perdura_pmem::planted(Mutant::RedoSkipsDeletions) {
@@ -89,7 +89,7 @@ impl Indexes {
     }
 
     /// Gives a prepared transaction the changes back that a record of it names.
-    pub fn restore(
+    pub(crate) fn restore(
         &self,
         chain: &Chain,
         record: &LeafRecord,

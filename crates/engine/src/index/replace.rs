@@ -41,24 +41,24 @@ pub(super) struct Spares<'i> {
 }
 
 impl<'i> Spares<'i> {
-    pub fn new(leaves: &'i Leaves) -> Spares<'i> {
+    pub(super) fn new(leaves: &'i Leaves) -> Spares<'i> {
         Spares { places: SmallVec::new(), leaves }
     }
 
     /// Whether there are none.
-    pub fn are_none(&self) -> bool {
+    pub(super) fn are_none(&self) -> bool {
         self.places.is_empty()
     }
 
     /// Whether the first places are those that the plan needs.
-    pub fn have(&self, plan: &Plan) -> bool {
+    pub(super) fn have(&self, plan: &Plan) -> bool {
         let sizes = plan.units().map(|units| u64::from(units) * LEAF_UNIT);
         self.places.len() >= plan.leaves.len()
             && sizes.zip(&self.places).all(|(size, leaf)| self.leaves.size(*leaf) == size)
     }
 
     /// Takes places of so many units each.
-    pub fn provide(&mut self, units: impl IntoIterator<Item = u32>, segments: &Segments) -> Result<()> {
+    pub(super) fn provide(&mut self, units: impl IntoIterator<Item = u32>, segments: &Segments) -> Result<()> {
         self.put_back();
         for units in units {
             self.places.push(self.leaves.take(segments, units)?);
@@ -72,7 +72,7 @@ impl<'i> Spares<'i> {
     }
 
     /// Takes the places that the plan needs from those that are free, if there are so many.
-    pub fn provide_free(&mut self, plan: &Plan) -> bool {
+    pub(super) fn provide_free(&mut self, plan: &Plan) -> bool {
         self.put_back();
         for (units, _) in &plan.leaves {
             let Some(leaf) = self.leaves.take_listed(*units) else { return false };
@@ -82,7 +82,7 @@ impl<'i> Spares<'i> {
     }
 
     /// The places, which are about to be used.
-    pub fn take(&mut self) -> SmallVec<[LeafId; 2]> {
+    pub(super) fn take(&mut self) -> SmallVec<[LeafId; 2]> {
         std::mem::take(&mut self.places)
     }
 
@@ -123,7 +123,7 @@ fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
 
 /// Context that changes of an index need.
 #[derive(Clone, Copy)]
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     /// The table's segments.
     pub segments: &'a Segments,
     /// Tells the visible CSN.
@@ -138,7 +138,7 @@ pub(super) struct Replacer<'i> {
 }
 
 impl<'i> Replacer<'i> {
-    pub fn new(form: &'i LeafForm, order: &'i LeafOrder) -> Replacer<'i> {
+    pub(super) fn new(form: &'i LeafForm, order: &'i LeafOrder) -> Replacer<'i> {
         Replacer { form, order }
     }
 
@@ -148,7 +148,7 @@ impl<'i> Replacer<'i> {
 
     /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one
     /// entry.
-    pub fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
+    pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
         let entries = leaf.entries()?;
         let low = leaf.bytes.low();
         let last = entries.last().map(|(entry, _)| *entry);
@@ -182,7 +182,7 @@ impl<'i> Replacer<'i> {
     }
 
     /// Makes an empty leaf, durably.
-    pub fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
+    pub(super) fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let mut lines = Lines::default();
@@ -197,7 +197,13 @@ impl<'i> Replacer<'i> {
     }
 
     /// Carries a plan out for the locked leaf that it was made for.
-    pub fn replace(&self, ground: Ground<'_>, old: LockedLeaf<'_>, plan: &Plan, spares: &mut Spares<'_>) -> Result<()> {
+    pub(super) fn replace(
+        &self,
+        ground: Ground<'_>,
+        old: LockedLeaf<'_>,
+        plan: &Plan,
+        spares: &mut Spares<'_>,
+    ) -> Result<()> {
         let _span = perdura_pmem::trace::span("leaf_replaced");
         if plan.appends {
             let leaf = spares.places[0];
@@ -229,7 +235,14 @@ impl<'i> Replacer<'i> {
 
     /// Writes a new leaf with entries, each with the old leaf and slot that it comes from, of which
     /// `valid` count. Everything but its state is flushed.
-    pub fn fill(&self, leaf: LeafId, low: &[u8], version: u16, entries: &[(&[u8], u32, u32)], valid: &[u64]) -> Part {
+    pub(super) fn fill(
+        &self,
+        leaf: LeafId,
+        low: &[u8],
+        version: u16,
+        entries: &[(&[u8], u32, u32)],
+        valid: &[u64],
+    ) -> Part {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let (mut occupied, mut counting, mut lines) = (0, 0, Lines::default());
@@ -252,7 +265,7 @@ impl<'i> Replacer<'i> {
 
     /// Puts new leaves into use, durably: the last first, so that the first, which makes the old
     /// leaf void, is the end.
-    pub fn publish_parts(&self, parts: &[Part]) {
+    pub(super) fn publish_parts(&self, parts: &[Part]) {
         let first = self.leaves().bytes(parts[0].leaf);
         // Planted: a new leaf is in use before its content is durable.
         if !perdura_pmem::planted(Mutant::LeafInUseBeforeContent) {
@@ -268,7 +281,7 @@ impl<'i> Replacer<'i> {
     }
 
     /// Gives the new leaves what DRAM knows of the old ones, whose place they take.
-    pub fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
+    pub(super) fn hand_over(&self, ground: Ground<'_>, olds: &mut [LockedLeaf<'_>], parts: &[Part]) {
         for part in parts {
             let bytes = self.leaves().bytes(part.leaf);
             let mut shadow = self.leaves().leaf(part.leaf).slot.lock();

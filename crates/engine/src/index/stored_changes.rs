@@ -15,7 +15,7 @@ const CROWD: usize = 8;
 
 /// Inserts and deletes of a commit, or of several commits that no snapshot tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredChange {
+pub(super) struct StoredChange {
     /// CSN of the commit; of several, the last.
     pub csn: Csn,
     pub inserted: u64,
@@ -37,7 +37,7 @@ impl StoredChange {
 
 /// Changes of commits to a leaf.
 #[derive(Default)]
-pub struct StoredChanges {
+pub(super) struct StoredChanges {
     /// In ascending order of CSNs.
     list: SmallVec<[StoredChange; 2]>,
     /// All slots inserted, and all deleted.
@@ -49,7 +49,7 @@ pub struct StoredChanges {
 
 impl StoredChanges {
     /// Adds what a commit has done, if it is anything.
-    pub fn add(&mut self, change: StoredChange) {
+    pub(super) fn add(&mut self, change: StoredChange) {
         if change.is_nothing() {
             return;
         }
@@ -70,29 +70,29 @@ impl StoredChanges {
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Whether there are so many that purge is to merge them before they are below all snapshots.
-    pub fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         self.list.len() >= CROWD.max(self.merged * 2)
     }
 
     /// The changes, in the order of CSNs.
-    pub fn iter(&self) -> impl Iterator<Item = &StoredChange> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &StoredChange> {
         self.list.iter()
     }
 
     /// All slots inserted, and all deleted.
     #[inline]
-    pub fn all(&self) -> (u64, u64) {
+    pub(super) fn all(&self) -> (u64, u64) {
         (self.inserted, self.deleted)
     }
 
     /// The slots inserted, and those deleted, by commits up to `snapshot`.
     #[inline]
-    pub fn up_to(&self, snapshot: Csn) -> (u64, u64) {
+    pub(super) fn up_to(&self, snapshot: Csn) -> (u64, u64) {
         if self.newest().is_none_or(|newest| newest <= snapshot) {
             return self.all();
         }
@@ -101,17 +101,17 @@ impl StoredChanges {
     }
 
     /// The oldest commit.
-    pub fn oldest(&self) -> Option<Csn> {
+    pub(super) fn oldest(&self) -> Option<Csn> {
         self.list.first().map(|change| change.csn)
     }
 
     /// The newest commit.
-    pub fn newest(&self) -> Option<Csn> {
+    pub(super) fn newest(&self) -> Option<Csn> {
         self.list.last().map(|change| change.csn)
     }
 
     /// Forgets commits up to `limit`, and merges what no snapshot tells apart.
-    pub fn forget(&mut self, limit: Csn, horizon: &PurgeHorizon) {
+    pub(super) fn forget(&mut self, limit: Csn, horizon: &PurgeHorizon) {
         let known = self.list.partition_point(|change| change.csn <= limit);
         self.list.drain(..known);
         self.merge(horizon);

@@ -10,7 +10,7 @@ use perdura_pmem::sync::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// An index of a table.
-pub struct Index {
+pub(crate) struct Index {
     form: LeafForm,
     order: LeafOrder,
     /// Locked while the first leaf is made.
@@ -21,14 +21,14 @@ pub struct Index {
 
 impl Index {
     /// An index without leaves.
-    pub fn new(number: u16, definition: IndexDefinition, leaves: Arc<Leaves>) -> Index {
+    pub(crate) fn new(number: u16, definition: IndexDefinition, leaves: Arc<Leaves>) -> Index {
         let form = LeafForm::new(number, definition, leaves.units_max());
         let (beginning, damage) = (Mutex::new(()), OnceLock::new());
         Index { form, order: LeafOrder::new(leaves), beginning, damage }
     }
 
     /// Its number in the table.
-    pub fn number(&self) -> u16 {
+    pub(crate) fn number(&self) -> u16 {
         self.form.number()
     }
 
@@ -57,13 +57,13 @@ impl Index {
     }
 
     /// Notes that something is wrong with the index, which nobody uses from now on.
-    pub fn set_damaged(&self, what: String) {
+    pub(crate) fn set_damaged(&self, what: String) {
         let _ = self.damage.set(what);
     }
 
     /// Fails with Damaged if something is wrong with the index.
     #[inline]
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.damage.get() {
             None => Ok(()),
             Some(what) => {
@@ -75,7 +75,7 @@ impl Index {
     /// Goes ahead to the leaf of `key`, which is to be changed soon, and asks for it. The caller
     /// holds a snapshot.
     #[inline]
-    pub fn seek(&self, key: &[u8]) -> Sought<'_> {
+    pub(crate) fn seek(&self, key: &[u8]) -> Sought<'_> {
         self.order.seek(key)
     }
 

@@ -15,7 +15,7 @@ const LEAF_BYTES: usize = 250;
 
 /// The leaves that a transaction has touched in one table.
 #[derive(Default)]
-pub struct TouchedLeaves {
+pub(crate) struct TouchedLeaves {
     /// In the order in which it came to them; some are named twice.
     leaves: Vec<LeafId>,
     /// The first change of a leaf in each step, in the order of time; forgotten up to the oldest
@@ -29,23 +29,23 @@ pub struct TouchedLeaves {
 
 impl TouchedLeaves {
     /// Whether nothing was touched.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
 
     /// The leaves touched.
-    pub fn leaves(&self) -> &[LeafId] {
+    pub(crate) fn leaves(&self) -> &[LeafId] {
         &self.leaves
     }
 
     /// Takes the leaves touched.
-    pub fn take(&mut self) -> Vec<LeafId> {
+    pub(crate) fn take(&mut self) -> Vec<LeafId> {
         self.journal.clear();
         std::mem::take(&mut self.leaves)
     }
 
     /// Estimated DRAM, in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.leaves.len() * LEAF_BYTES
     }
 
@@ -83,20 +83,20 @@ impl TouchedLeaves {
 
     /// Flushes what is not flushed yet. Returns whether anything was since the last call; if so,
     /// the caller fences.
-    pub fn flush_rest(&mut self, leaves: &Leaves) -> bool {
+    pub(crate) fn flush_rest(&mut self, leaves: &Leaves) -> bool {
         self.flush_gathered(leaves);
         std::mem::take(&mut self.flushed)
     }
 
     /// Forgets what nobody can go back to, up to step `floor`.
-    pub fn forget_below(&mut self, floor: u64) {
+    pub(crate) fn forget_below(&mut self, floor: u64) {
         if self.journal.last().is_some_and(|(step, _)| *step <= floor) {
             self.journal.clear();
         }
     }
 
     /// The leaves changed in steps after `seen`; that is forgotten.
-    pub fn take_since(&mut self, seen: u64) -> Vec<LeafId> {
+    pub(crate) fn take_since(&mut self, seen: u64) -> Vec<LeafId> {
         let kept = self.journal.iter().rposition(|(step, _)| *step <= seen).map_or(0, |last| last + 1);
         self.journal.drain(kept..).map(|(_, leaf)| leaf).collect()
     }

@@ -11,7 +11,7 @@ const LOCKS_KEPT: usize = 1024;
 
 /// The locks that a session holds.
 #[derive(Default)]
-pub struct HeldLocks {
+pub(crate) struct HeldLocks {
     /// Locks held through the lock table.
     tabled: Vec<LockKey>,
     /// Number of row locks held in place.
@@ -22,39 +22,39 @@ pub struct HeldLocks {
 
 impl HeldLocks {
     /// Adds a lock held through the lock table.
-    pub fn add(&mut self, key: LockKey) {
+    pub(crate) fn add(&mut self, key: LockKey) {
         self.tabled.push(key);
     }
 
     /// Adds a row lock held in place.
     #[inline]
-    pub fn add_in_place(&mut self) {
+    pub(crate) fn add_in_place(&mut self) {
         self.in_place += 1;
     }
 
     /// Adds a table that is locked as a whole.
-    pub fn add_reader(&mut self, reader: WholeReader) {
+    pub(crate) fn add_reader(&mut self, reader: WholeReader) {
         self.reading.push(reader);
     }
 
     /// Number of locks.
     #[inline]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.tabled.len() + self.in_place
     }
 
     /// Whether a table is locked as a whole.
-    pub fn reads(&self, table: &Table) -> bool {
+    pub(crate) fn reads(&self, table: &Table) -> bool {
         self.reading.iter().any(|reader| reader.reads(table))
     }
 
     /// Whether any table is locked as a whole.
-    pub fn reads_any(&self) -> bool {
+    pub(crate) fn reads_any(&self) -> bool {
         !self.reading.is_empty()
     }
 
     /// Takes a row lock off, which was also held `in_place` if so.
-    pub fn remove(&mut self, key: LockKey, in_place: bool) {
+    pub(crate) fn remove(&mut self, key: LockKey, in_place: bool) {
         match self.tabled.iter().rposition(|held| *held == key) {
             // A write that was undone has left a mark in place as well.
             Some(position) => {
@@ -66,7 +66,7 @@ impl HeldLocks {
 
     /// Releases all locks, with those that others have put into the lock table in the owner's name,
     /// and most of the list's memory.
-    pub fn release(&mut self, locks: &LockTable, owner: &Owner, by_others: Vec<LockKey>) {
+    pub(crate) fn release(&mut self, locks: &LockTable, owner: &Owner, by_others: Vec<LockKey>) {
         if !self.tabled.is_empty() || !by_others.is_empty() {
             locks.unlock(owner, self.tabled.drain(..).chain(by_others));
         }

@@ -57,7 +57,7 @@ pub enum LockOutcome {
 
 /// Why a request for a lock was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockRefused {
+pub(crate) enum LockRefused {
     /// The wait exceeded its timeout.
     Timeout,
     /// The wait would have closed a cycle.
@@ -185,7 +185,7 @@ pub struct Deadlock {
 type Shard = FxHashMap<LockKey, Lock>;
 
 /// The lock table.
-pub struct LockTable {
+pub(crate) struct LockTable {
     shards: Box<[Mutex<Shard>]>,
     /// By a hash of the key: how many such keys are in the table.
     counts: Box<[AtomicU32]>,
@@ -203,7 +203,7 @@ pub struct LockTable {
 
 impl LockTable {
     /// An empty lock table, whose reports take the time from `clock`.
-    pub fn new(clock: Clock) -> LockTable {
+    pub(crate) fn new(clock: Clock) -> LockTable {
         LockTable {
             shards: (0..SHARDS).map(|_| Mutex::new(FxHashMap::default())).collect(),
             counts: (0..COUNTS).map(|_| AtomicU32::new(0)).collect(),
@@ -218,17 +218,17 @@ impl LockTable {
     }
 
     /// The clock that reports take the time from.
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
     /// Registers an owner, so that reports and those who wait for it can reach its client.
-    pub fn enter(&self, owner: &Arc<Owner>) {
+    pub(crate) fn enter(&self, owner: &Arc<Owner>) {
         self.owners.lock().insert(owner.id, owner.clone());
     }
 
     /// Forgets an owner, which must hold no lock and wait for none.
-    pub fn leave(&self, owner: &Owner) {
+    pub(crate) fn leave(&self, owner: &Owner) {
         self.owners.lock().remove(&owner.id);
     }
 
@@ -249,7 +249,7 @@ impl LockTable {
     /// Whether the row may be in the table; if not, it may be locked in place. The caller has the
     /// page of the row locked, as everybody has who puts a row here.
     #[inline]
-    pub fn may_have(&self, key: LockKey) -> bool {
+    pub(crate) fn may_have(&self, key: LockKey) -> bool {
         self.count(key).load(Ordering::Acquire) > 0
     }
 
@@ -272,7 +272,7 @@ impl LockTable {
     /// Enters `writer`, which has written rows of the table `key` or locked them in place, as one
     /// who holds the table for that. The caller has the page of such a row locked, so either the
     /// writer has released its locks, or it will release this one with them.
-    pub fn enter_writer(&self, key: LockKey, writer: &Writer) {
+    pub(crate) fn enter_writer(&self, key: LockKey, writer: &Writer) {
         let mut shard = self.shard(key).lock();
         let lock = self.lock_of(&mut shard, key);
         // Planted: a writer is entered that has released its locks.
@@ -288,7 +288,7 @@ impl LockTable {
     /// refuses with WouldWait. A row that is only being moved counts as free: whoever waits for
     /// nothing else waits up to [`MOVE_WAIT`] at least. `holder` has locked the row in place.
     /// `page` keeps the page of the row locked until the request is in the table.
-    pub fn lock<G>(
+    pub(crate) fn lock<G>(
         &self,
         owner: &Arc<Owner>,
         key: LockKey,
@@ -467,7 +467,7 @@ impl LockTable {
     }
 
     /// Releases the locks of an owner on `keys`, and grants those that waited for them.
-    pub fn unlock(&self, owner: &Owner, keys: impl IntoIterator<Item = LockKey>) {
+    pub(crate) fn unlock(&self, owner: &Owner, keys: impl IntoIterator<Item = LockKey>) {
         for key in keys {
             let mut shard = self.shard(key).lock();
             let Some(lock) = shard.get_mut(&key) else { continue };
@@ -479,7 +479,7 @@ impl LockTable {
     }
 
     /// Number of locks held now, in place or here, and of transactions that wait now.
-    pub fn counts(&self) -> (u64, usize) {
+    pub(crate) fn counts(&self) -> (u64, usize) {
         let held = self.owners.lock().values().map(|owner| owner.counts().0).sum();
         (held, self.waiting.lock().len())
     }
@@ -493,7 +493,7 @@ impl LockTable {
     }
 
     /// The last deadlock since the pool was opened.
-    pub fn last_deadlock(&self) -> Option<Deadlock> {
+    pub(crate) fn last_deadlock(&self) -> Option<Deadlock> {
         self.last_deadlock.lock().clone()
     }
 }

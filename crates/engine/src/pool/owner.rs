@@ -70,7 +70,7 @@ pub(crate) enum Wait {
 }
 
 /// An owner of row locks.
-pub struct Owner {
+pub(crate) struct Owner {
     pub(crate) id: u64,
     pub(crate) wait: Mutex<Wait>,
     pub(crate) wake: Condvar,
@@ -94,7 +94,7 @@ pub struct Owner {
 
 impl Owner {
     /// A new owner. No other owner of the pool may have `id`.
-    pub fn new(id: u64) -> Owner {
+    pub(crate) fn new(id: u64) -> Owner {
         Owner {
             id,
             wait: Mutex::new(Wait::Idle),
@@ -114,7 +114,7 @@ impl Owner {
 
     /// Interrupts the wait that the owner is in. Until [`Owner::revive`] its further waits end at
     /// once.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         let mut wait = self.wait.lock();
         if matches!(*wait, Wait::Waiting(_)) {
@@ -124,17 +124,17 @@ impl Owner {
     }
 
     /// Whether a kill has come since the last [`Owner::revive`].
-    pub fn is_killed(&self) -> bool {
+    pub(crate) fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
     /// Ends the effect of a kill, when a new statement begins.
-    pub fn revive(&self) {
+    pub(crate) fn revive(&self) {
         self.killed.store(false, Ordering::Relaxed);
     }
 
     /// Replaces the client. Once this returns, nobody calls the previous client any more.
-    pub fn set_client(&self, client: Option<Arc<dyn Client>>) {
+    pub(crate) fn set_client(&self, client: Option<Arc<dyn Client>>) {
         *self.client.lock() = client;
     }
 

@@ -11,7 +11,7 @@ use perdura_pmem::sync::Mutex;
 use std::sync::Arc;
 
 /// A prepared transaction without a session.
-pub struct Detached {
+pub(crate) struct Detached {
     /// Name under which it was prepared.
     pub xid: Vec<u8>,
     /// Its writes.
@@ -26,28 +26,28 @@ pub struct Detached {
 
 /// The prepared transactions of a pool that have no session.
 #[derive(Default)]
-pub struct PreparedList(Mutex<Vec<Detached>>);
+pub(crate) struct PreparedList(Mutex<Vec<Detached>>);
 
 impl PreparedList {
     /// Keeps a transaction until it is decided by name.
-    pub fn add(&self, detached: Detached) {
+    pub(crate) fn add(&self, detached: Detached) {
         self.0.lock().push(detached);
     }
 
     /// Takes the transaction named `xid` off the list, so that the caller decides it.
-    pub fn take(&self, xid: &[u8]) -> Option<Detached> {
+    pub(crate) fn take(&self, xid: &[u8]) -> Option<Detached> {
         let mut list = self.0.lock();
         let position = list.iter().position(|detached| detached.xid == xid)?;
         Some(list.swap_remove(position))
     }
 
     /// Whether any transaction on the list wrote to table `table`.
-    pub fn touches(&self, table: u32) -> bool {
+    pub(crate) fn touches(&self, table: u32) -> bool {
         self.0.lock().iter().any(|detached| detached.writes.touches(table))
     }
 
     /// The names of the transactions on the list.
-    pub fn xids(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn xids(&self) -> Vec<Vec<u8>> {
         self.0.lock().iter().map(|detached| detached.xid.clone()).collect()
     }
 }

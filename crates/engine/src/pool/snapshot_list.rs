@@ -26,7 +26,7 @@ struct Slot {
 
 /// A live snapshot, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
+pub(crate) struct Live {
     /// The CSN that it reads at.
     pub csn: u64,
     /// When it was taken.
@@ -34,7 +34,7 @@ pub struct Live {
 }
 
 /// The live snapshots of a pool.
-pub struct SnapshotList {
+pub(crate) struct SnapshotList {
     slots: boxcar::Vec<Slot>,
     unowned: Mutex<Vec<usize>>,
     /// No snapshot is taken below it any more.
@@ -45,7 +45,7 @@ pub struct SnapshotList {
 
 /// A slot that a session owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotId(usize);
+pub(crate) struct SlotId(usize);
 
 impl Default for SnapshotList {
     fn default() -> Self {
@@ -56,20 +56,20 @@ impl Default for SnapshotList {
 
 impl SnapshotList {
     /// Gives a slot, without a snapshot, to a session.
-    pub fn acquire_slot(&self) -> SlotId {
+    pub(crate) fn acquire_slot(&self) -> SlotId {
         let reused = self.unowned.lock().pop();
         SlotId(reused.unwrap_or_else(|| self.slots.push(Slot { csn: AtomicU64::new(NONE), taken: AtomicU64::new(0) })))
     }
 
     /// Takes a slot back, and closes its snapshot.
-    pub fn release_slot(&self, slot: SlotId) {
+    pub(crate) fn release_slot(&self, slot: SlotId) {
         self.close(slot);
         self.unowned.lock().push(slot.0);
     }
 
     /// Opens a snapshot at the CSN that `visible` returns, and returns that CSN. It asks again as
     /// long as purge has announced more than the answer. `now` is the time for reports.
-    pub fn open(&self, slot: SlotId, now: Duration, visible: impl Fn() -> u64) -> u64 {
+    pub(crate) fn open(&self, slot: SlotId, now: Duration, visible: impl Fn() -> u64) -> u64 {
         let slot = &self.slots[slot.0];
         slot.taken.store(now.as_millis() as u64, Ordering::Relaxed);
         loop {
@@ -84,14 +84,14 @@ impl SnapshotList {
     }
 
     /// Closes the snapshot in the slot.
-    pub fn close(&self, slot: SlotId) {
+    pub(crate) fn close(&self, slot: SlotId) {
         self.slots[slot.0].csn.store(NONE, Ordering::Release);
     }
 
     /// The purge horizon of this round, if `covered`, at most visible_csn, is the last
     /// checkpoint. One thread at a time may call this. Its limit never falls: a slot below it
     /// belongs to a snapshot that is about to be taken again.
-    pub fn horizon(&self, covered: u64) -> PurgeHorizon {
+    pub(crate) fn horizon(&self, covered: u64) -> PurgeHorizon {
         self.announced.fetch_max(covered, Ordering::SeqCst);
         // Planted: purge ignores live snapshots.
         let below = |csn: &u64| *csn < covered && !perdura_pmem::planted(Mutant::PurgeIgnoresSnapshots);
@@ -107,7 +107,7 @@ impl SnapshotList {
     }
 
     /// The snapshot in the slot; `None` without one.
-    pub fn live_in(&self, slot: SlotId) -> Option<Live> {
+    pub(crate) fn live_in(&self, slot: SlotId) -> Option<Live> {
         let slot = &self.slots[slot.0];
         let csn = slot.csn.load(Ordering::Acquire);
         let taken = Duration::from_millis(slot.taken.load(Ordering::Relaxed));
@@ -115,17 +115,17 @@ impl SnapshotList {
     }
 
     /// The limit that purge has come to.
-    pub fn purged(&self) -> u64 {
+    pub(crate) fn purged(&self) -> u64 {
         self.purged.load(Ordering::Relaxed)
     }
 
     /// CSN of the oldest live snapshot; `None` without any.
-    pub fn oldest(&self) -> Option<u64> {
+    pub(crate) fn oldest(&self) -> Option<u64> {
         self.live().min()
     }
 
     /// Number of live snapshots.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.slots.iter().filter(|(_, slot)| slot.csn.load(Ordering::Relaxed) != NONE).count()
     }
 }

@@ -74,13 +74,13 @@ pub(crate) struct Forgotten {
 impl Registered {
     /// A table that the catalog names as `name`, closed. The directory has `files` data files of
     /// it, of `bytes` in all.
-    pub fn found(id: u32, row: Rid, definition: Definition, name: &str, files: usize, bytes: u64) -> Registered {
+    pub(crate) fn found(id: u32, row: Rid, definition: Definition, name: &str, files: usize, bytes: u64) -> Registered {
         let state = State { files, data_bytes: bytes, ..State::closed(name) };
         Registered::new(id, row, definition, Arc::default(), state)
     }
 
     /// A new table, open; `row` is its catalog row.
-    pub fn created(table: &Arc<Table>, row: Rid) -> Registered {
+    pub(crate) fn created(table: &Arc<Table>, row: Rid) -> Registered {
         let state = State { table: Some(table.clone()), settled: true, ..State::closed(&table.name()) };
         let (definition, figures) = (table.whole_definition().clone(), table.figures().clone());
         Registered::new(table.id(), row, definition, figures, state)
@@ -92,22 +92,22 @@ impl Registered {
     }
 
     /// Definition of the table as created or last altered.
-    pub fn definition(&self) -> Definition {
+    pub(crate) fn definition(&self) -> Definition {
         self.definition.read().clone()
     }
 
     /// Present name of the table.
-    pub fn name(&self) -> Arc<str> {
+    pub(crate) fn name(&self) -> Arc<str> {
         self.state.lock().name.clone()
     }
 
     /// Figures that outlive the open table.
-    pub fn figures(&self) -> &Figures {
+    pub(crate) fn figures(&self) -> &Figures {
         &self.figures
     }
 
     /// The table, if it is open.
-    pub fn opened(&self) -> Option<Arc<Table>> {
+    pub(crate) fn opened(&self) -> Option<Arc<Table>> {
         self.state.lock().table.clone()
     }
 
@@ -184,7 +184,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// The register of a pool that closes idle tables once more than `open_files_max` files are
     /// mapped.
-    pub fn new(context: Arc<TableContext>, open_files_max: u32) -> Tables {
+    pub(crate) fn new(context: Arc<TableContext>, open_files_max: u32) -> Tables {
         Tables {
             context,
             register: RwLock::default(),
@@ -198,33 +198,33 @@ impl Tables {
     }
 
     /// Looks a table up by its name. Fails with NotFound.
-    pub fn find(&self, name: &str) -> Result<Arc<Registered>> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Registered>> {
         self.register.read().by_name.get(name).cloned().ok_or_else(|| not_found(name))
     }
 
     /// Looks a table up by its id.
-    pub fn find_id(&self, id: u32) -> Option<Arc<Registered>> {
+    pub(crate) fn find_id(&self, id: u32) -> Option<Arc<Registered>> {
         self.register.read().by_id.get(&id).cloned()
     }
 
     /// Whether a table has this name.
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.register.read().by_name.contains_key(name)
     }
 
     /// All tables, in the order of their names.
-    pub fn all(&self) -> Vec<Arc<Registered>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Registered>> {
         self.register.read().by_name.values().cloned().collect()
     }
 
     /// Gives `visit` the space of each table, in the order of their names, until it returns false.
-    pub fn measure(&self, visit: &mut dyn FnMut(TableSpace) -> bool) {
+    pub(crate) fn measure(&self, visit: &mut dyn FnMut(TableSpace) -> bool) {
         self.each(&mut |table| visit(table.measure()));
     }
 
     /// Gives `visit` each table, in the order of their names, until it returns false. Nothing is
     /// locked meanwhile.
-    pub fn each(&self, visit: &mut dyn FnMut(&Registered) -> bool) {
+    pub(crate) fn each(&self, visit: &mut dyn FnMut(&Registered) -> bool) {
         let mut batch = self.after(None);
         while let Some((last, _)) = batch.last().cloned() {
             if !batch.iter().all(|(_, table)| visit(table)) {
@@ -243,17 +243,17 @@ impl Tables {
     }
 
     /// The names of all tables, in order.
-    pub fn names(&self) -> Vec<Arc<str>> {
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
         self.register.read().by_name.keys().cloned().collect()
     }
 
     /// The tables that are open.
-    pub fn open_list(&self) -> Vec<Arc<Table>> {
+    pub(crate) fn open_list(&self) -> Vec<Arc<Table>> {
         self.opened().iter().filter_map(|one| one.opened()).collect()
     }
 
     /// The table of this id, if it is open.
-    pub fn open_by_id(&self, id: u32) -> Option<Arc<Table>> {
+    pub(crate) fn open_by_id(&self, id: u32) -> Option<Arc<Table>> {
         // The list is unlocked before the table is locked.
         let found = self.open.lock().get(&id).cloned();
         found?.opened()
@@ -264,7 +264,7 @@ impl Tables {
     }
 
     /// Enters a table, which takes the place of another of its name.
-    pub fn add(&self, table: Registered) {
+    pub(crate) fn add(&self, table: Registered) {
         let table = Arc::new(table);
         let mut state = table.state.lock();
         state.used = self.next_use();
@@ -284,7 +284,7 @@ impl Tables {
     }
 
     /// Notes a new name of a table, after the commit that renames it.
-    pub fn rename(&self, table: &Arc<Registered>, to: &str) {
+    pub(crate) fn rename(&self, table: &Arc<Registered>, to: &str) {
         let to: Arc<str> = to.into();
         let mut state = table.state.lock();
         let mut register = self.register.write();
@@ -298,7 +298,7 @@ impl Tables {
 
     /// Puts an open table in the place of `table`, of which it is the altered one, after the commit
     /// that alters it.
-    pub fn alter(&self, table: &Registered, altered: &Arc<Table>) {
+    pub(crate) fn alter(&self, table: &Registered, altered: &Arc<Table>) {
         let mut state = table.state.lock();
         *table.definition.write() = altered.whole_definition().clone();
         if let Some(before) = state.table.replace(altered.clone()) {
@@ -308,7 +308,7 @@ impl Tables {
 
     /// Forgets a table after the commit that drops it, or after another has taken its name. From
     /// now on it takes no more writes, and nobody opens it; the caller removes its files.
-    pub fn forget(&self, table: &Arc<Registered>) -> Forgotten {
+    pub(crate) fn forget(&self, table: &Arc<Registered>) -> Forgotten {
         let mut state = table.state.lock();
         {
             let mut register = self.register.write();
@@ -331,7 +331,7 @@ impl Tables {
     /// # Errors
     /// NotFound if it was dropped meanwhile; Damaged, NotSupported or Medium if its files cannot be
     /// opened. The next use tries again.
-    pub fn open(&self, table: &Arc<Registered>) -> Result<Arc<Table>> {
+    pub(crate) fn open(&self, table: &Arc<Registered>) -> Result<Arc<Table>> {
         let (opened, is_new) = self.open_and(table, |state, opened| {
             if !std::mem::replace(&mut state.settled, true) && state.files > opened.chain().file_count() {
                 self.remove_behind(opened);
@@ -366,13 +366,13 @@ impl Tables {
     }
 
     /// Opens a table for recovery, which then calls [`Tables::end_redo`].
-    pub fn open_for_redo(&self, table: &Arc<Registered>) -> Result<Arc<Table>> {
+    pub(crate) fn open_for_redo(&self, table: &Arc<Registered>) -> Result<Arc<Table>> {
         self.open_and(table, |_, _| ()).map(|(table, _)| table)
     }
 
     /// Counts the rows of the tables that recovery has opened, after redo, and after it has removed
     /// the files behind their chains.
-    pub fn end_redo(&self) {
+    pub(crate) fn end_redo(&self) {
         for table in self.opened() {
             let mut state = table.state.lock();
             state.settled = true;
@@ -416,7 +416,7 @@ impl Tables {
     }
 
     /// Sizes of the closed tables. It looks at every table, so it is for reports.
-    pub fn closed_sizes(&self) -> ClosedSizes {
+    pub(crate) fn closed_sizes(&self) -> ClosedSizes {
         let mut sizes = ClosedSizes::default();
         for table in self.all() {
             let state = table.state.lock();
@@ -432,7 +432,7 @@ impl Tables {
     /// A round of the background thread: counts how long tables have been idle, and closes those
     /// idle for long and, if too many files are mapped, the longest idle. Returns the number of
     /// tables closed.
-    pub fn close_idle(&self) -> usize {
+    pub(crate) fn close_idle(&self) -> usize {
         let mut closed = 0;
         {
             let _one = self.closing.lock();
@@ -456,7 +456,7 @@ impl Tables {
     /// Closes tables that nobody uses, the longest idle first, if more files are mapped than the
     /// pool may have. Goes a little below the limit, so that it is not called for each table
     /// opened. Returns the number of tables closed.
-    pub fn close_longest_idle(&self) -> usize {
+    pub(crate) fn close_longest_idle(&self) -> usize {
         let _one = self.closing.lock();
         let mut files = 0;
         let mut idle = Vec::new();

@@ -13,15 +13,15 @@ use crate::table::definition::Definition;
 use std::collections::BTreeMap;
 
 /// Name of the catalog in reports.
-pub const NAME: &str = "perdura.catalog";
+pub(crate) const NAME: &str = "perdura.catalog";
 /// Bytes of the longest table name.
-pub const NAME_BYTES_MAX: usize = 1024;
+pub(crate) const NAME_BYTES_MAX: usize = 1024;
 /// Most indexes of a table.
-pub const INDEXES_MAX: usize = 255;
+pub(crate) const INDEXES_MAX: usize = 255;
 
 /// A catalog row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// The id that the next table gets; neither it nor a larger one was ever given.
     NextId(u32),
     /// The definition of a table.
@@ -37,7 +37,7 @@ pub enum Entry {
 
 impl Entry {
     /// Encodes the row image.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Entry::NextId(id) => [&[0u8][..], &id.to_le_bytes()].concat(),
             Entry::Table { id, name, definition } => {
@@ -68,7 +68,7 @@ impl Entry {
     }
 
     /// Decodes a row image; `None` if the bytes are not one.
-    pub fn decode(row: &[u8]) -> Option<Entry> {
+    pub(crate) fn decode(row: &[u8]) -> Option<Entry> {
         let (tag, rest) = row.split_first()?;
         let (id, rest) = rest.split_first_chunk::<4>()?;
         let id = u32::from_le_bytes(*id);
@@ -121,7 +121,7 @@ fn decode_index(bytes: &[u8]) -> Option<IndexDefinition> {
 /// Reads the catalog before there is a pool to run a transaction: each entry with the RID of its
 /// row. `redone` overlays the directory with the words, by row, that a redo still to come will
 /// store.
-pub fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<(Rid, Entry)>> {
+pub(crate) fn entries(catalog: &Table, redone: &BTreeMap<u64, Word>) -> Result<Vec<(Rid, Entry)>> {
     let mut entries = Vec::new();
     for page in 0..catalog.directory().page_count() {
         let state = catalog.directory().state(page);

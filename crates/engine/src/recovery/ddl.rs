@@ -62,7 +62,7 @@ fn note_counter(pool: &Pool, row: Rid) {
 }
 
 /// Creates the first file of a table, then commits its catalog row.
-pub fn create_table(pool: &Arc<Pool>, name: &str, definition: Definition) -> Result<Arc<Table>> {
+pub(crate) fn create_table(pool: &Arc<Pool>, name: &str, definition: Definition) -> Result<Arc<Table>> {
     check_name(name)?;
     check_indexes(&definition, pool.context.geometry.segment_bytes)?;
     let created = ddl(pool, |session, catalog| {
@@ -100,7 +100,7 @@ pub(super) fn check_undecided(pool: &Pool, table: &Registered) -> Result<()> {
 
 /// Commits the removal of a table from the catalog, then removes its files. The table need not be
 /// open, so one that cannot be opened is dropped as well.
-pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
+pub(crate) fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     let dropped = ddl(pool, |session, catalog| {
         let table = pool.tables.find(name)?;
         check_undecided(pool, &table)?;
@@ -121,7 +121,7 @@ pub fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
 
 /// Renames a table. If the server `rebuilt` it under the old name, the table refuses snapshots
 /// older than the rename.
-pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
+pub(crate) fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
     check_name(to)?;
     ddl(pool, |session, catalog| {
         if pool.tables.contains(to) {
@@ -141,7 +141,7 @@ pub fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Re
 }
 
 /// Replaces a table by an empty one of the same name and definition, and returns the new table.
-pub fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
+pub(crate) fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>> {
     let (old, new) = ddl(pool, |session, catalog| {
         let old = pool.tables.find(name)?;
         check_undecided(pool, &old)?;

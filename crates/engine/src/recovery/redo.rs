@@ -13,7 +13,7 @@ use perdura_pmem::Mutant;
 
 /// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store;
 /// the caller fences.
-pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+pub(super) fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
     for committed in &recovery.committed {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
@@ -28,7 +28,7 @@ pub fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>
 }
 
 /// Decodes the redo records in the body of a log group.
-pub fn records(body: &[u8]) -> Result<Vec<Record>> {
+pub(super) fn records(body: &[u8]) -> Result<Vec<Record>> {
     let (mut records, mut rest) = (Vec::new(), body);
     while !rest.is_empty() {
         let Some((record, then)) = Record::decode(rest) else {
@@ -89,7 +89,7 @@ fn redo_word(table: &Table, row: u64, word: Word) {
 }
 
 /// Verifies that what a record names is there and matches the record's checksum.
-pub fn verify_record(table: &Table, record: &Record) -> Result<()> {
+pub(super) fn verify_record(table: &Table, record: &Record) -> Result<()> {
     match *record {
         Record::Row { rid, word, crc, .. } => verify_row(table, rid, word, crc),
         Record::Page { page, rows, crc, .. } => verify_page(table, page, rows, crc).map(|_| ()),
@@ -107,7 +107,7 @@ fn redo_leaf(table: &Table, record: &Record) -> Result<()> {
 }
 
 /// Content of a record about an index' leaf.
-pub fn leaf_record(record: &Record) -> Result<LeafRecord> {
+pub(super) fn leaf_record(record: &Record) -> Result<LeafRecord> {
     match *record {
         Record::Leaf { place, inserted, deleted, crc, .. } => Ok(LeafRecord { place, inserted, deleted, crc }),
         _ => Err(Error::damaged("log", 0, "the record is not one of an index' leaf")),
@@ -117,7 +117,7 @@ pub fn leaf_record(record: &Record) -> Result<LeafRecord> {
 /// The words that rows of page `page` get when they are deleted. A record that counts comes after
 /// all that changed the rows before, and nobody changes a deleted row before the checkpoint: the
 /// words in the directory are those to be flagged, or are flagged already.
-pub fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16, Word)> {
+pub(super) fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16, Word)> {
     let word = |position: u16| {
         table.directory().raw_word(table.directory().page_base(page).saturating_add(u64::from(position))).tombstone()
     };
@@ -125,7 +125,7 @@ pub fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16, Word)>
 }
 
 /// Verifies the spilled page at `place`, and what its words name. Returns its rows.
-pub fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32) -> Result<Vec<(u16, Word)>> {
+pub(super) fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32) -> Result<Vec<(u16, Word)>> {
     let (region, at, header) = table.chain().header(place, Rid::NO_ROW)?;
     // SAFETY: recovery and the check run before any session, so nobody stores there.
     let content = unsafe { row_bytes(region, at, &header) };
@@ -143,7 +143,7 @@ pub fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32
 
 /// Verifies that page `page` is published, that the words in `rows` name versions of those rows,
 /// and that the versions' checksums fold to `crc`.
-pub fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
+pub(super) fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
     let name = data_file_name(table.id(), 0);
     let directory = table.directory();
     if page >= directory.page_count() || !directory.state(page).is_published() {
@@ -168,7 +168,7 @@ pub fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) ->
 
 /// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with
 /// checksum `crc`.
-pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
+pub(super) fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
     table.directory().check(&data_file_name(table.id(), 0), rid)?;
     if !table.directory().state(table.directory().page_of(rid.row())).is_published() {
         return Err(Error::damaged(
@@ -186,14 +186,14 @@ pub fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
 }
 
 /// Verifies the version that `word` names against its header, and returns its checksum.
-pub fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
+pub(super) fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
     // SAFETY: recovery and the check run before any session, so nobody stores there.
     unsafe { table.verify_version(rid, word) }.map(|sound| sound.header.crc)
 }
 
 /// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums
 /// of the versions. A page that is published already is not verified, and its folded checksum is 0.
-pub fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
+pub(super) fn verify_page(table: &Table, page: u64, rows: u32, crc: u32) -> Result<u64> {
     let name = data_file_name(table.id(), 0);
     let (region, at, bytes) =
         table.directory().page_bytes(page).filter(|_| page < table.directory().page_count()).ok_or_else(|| {

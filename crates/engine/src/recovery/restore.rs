@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Rebuilds a prepared transaction from its records: write set, cells and locks. Puts it on the
 /// pool's list, to be decided by name.
-pub fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
+pub(super) fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32, Arc<Table>>) -> Result<()> {
     let owner = Arc::new(Owner::new(pool.next_session()));
     pool.locks.enter(&owner);
     let (xid, log) = (prepared.xid, prepared.log);

@@ -36,7 +36,7 @@ struct Replaced {
 
 /// The newest own state of a row that a transaction has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub(crate) enum Own {
     /// The transaction inserted or updated the row: its version.
     Row(Word),
     /// The transaction deleted the row.
@@ -44,7 +44,7 @@ pub enum Own {
 }
 
 /// A write that was undone.
-pub struct Undone {
+pub(crate) struct Undone {
     /// Position of the row in its page.
     pub position: u16,
     /// The version that it had made.
@@ -54,7 +54,7 @@ pub struct Undone {
 }
 
 /// Changes of one transaction to one directory page.
-pub struct Change {
+pub(crate) struct Change {
     writer: Arc<Writer>,
     /// The page is unpublished and belongs to the transaction alone. New words are in the page
     /// itself.
@@ -71,7 +71,7 @@ pub struct Change {
 
 impl Change {
     /// A change of `writer`, which has done nothing yet.
-    pub fn new(writer: Arc<Writer>, whole_page: bool) -> Change {
+    pub(crate) fn new(writer: Arc<Writer>, whole_page: bool) -> Change {
         Change {
             writer,
             whole_page,
@@ -85,50 +85,50 @@ impl Change {
 
     /// The transaction.
     #[inline]
-    pub fn writer(&self) -> &Arc<Writer> {
+    pub(crate) fn writer(&self) -> &Arc<Writer> {
         &self.writer
     }
 
     /// Whether it fills an unpublished page of its own.
     #[inline]
-    pub fn is_whole_page(&self) -> bool {
+    pub(crate) fn is_whole_page(&self) -> bool {
         self.whole_page
     }
 
     /// Whether the transaction has written the row.
     #[inline]
-    pub fn wrote(&self, position: u16) -> bool {
+    pub(crate) fn wrote(&self, position: u16) -> bool {
         self.steps.iter().any(|step| step.rows.contains(position))
     }
 
     /// Whether the row's word is one that the change stores. A bulk insert notes the rows of its
     /// pages late, if at all.
     #[inline]
-    pub fn covers(&self, position: u16) -> bool {
+    pub(crate) fn covers(&self, position: u16) -> bool {
         self.whole_page || self.wrote(position)
     }
 
     /// Whether the transaction has locked or written the row.
     #[inline]
-    pub fn holds(&self, position: u16) -> bool {
+    pub(crate) fn holds(&self, position: u16) -> bool {
         self.covers(position) || self.locked.contains(position)
     }
 
     /// Locks the row. Returns whether that is new.
     #[inline]
-    pub fn lock(&mut self, position: u16) -> bool {
+    pub(crate) fn lock(&mut self, position: u16) -> bool {
         !self.wrote(position) && self.locked.insert(position)
     }
 
     /// Unlocks a row that is not written. Returns whether it was locked.
-    pub fn unlock(&mut self, position: u16) -> bool {
+    pub(crate) fn unlock(&mut self, position: u16) -> bool {
         self.locked.remove(position)
     }
 
     /// The newest own state of a row; `None` if the transaction never wrote it. `stored` loads its
     /// word from the directory.
     #[inline]
-    pub fn own(&self, position: u16, stored: impl FnOnce() -> Word) -> Option<Own> {
+    pub(crate) fn own(&self, position: u16, stored: impl FnOnce() -> Word) -> Option<Own> {
         if !self.wrote(position) {
             return None;
         }
@@ -139,7 +139,7 @@ impl Change {
     }
 
     /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
-    pub fn own_at(&self, position: u16, stored: Word, seen: u64) -> Option<Own> {
+    pub(crate) fn own_at(&self, position: u16, stored: Word, seen: u64) -> Option<Own> {
         let written = self.steps.iter().find(|step| step.rows.contains(position))?.number;
         // Planted: a scan sees what its transaction wrote after it began.
         if written <= seen || perdura_pmem::planted(Mutant::ScanSeesOwnLaterWrites) {
@@ -178,7 +178,7 @@ impl Change {
 
     /// Forgets what nobody can go back to: own versions that were replaced, and the bounds of
     /// steps, up to `floor`, the oldest position that is left. Returns the versions to be freed.
-    pub fn settle_below(&mut self, floor: u64) -> Vec<Word> {
+    pub(crate) fn settle_below(&mut self, floor: u64) -> Vec<Word> {
         if self.steps.last().is_none_or(|last| last.number > floor) {
             return Vec::new();
         }
@@ -190,7 +190,7 @@ impl Change {
     }
 
     /// Takes the own versions that later writes replaced.
-    pub fn take_replaced(&mut self) -> Vec<Word> {
+    pub(crate) fn take_replaced(&mut self) -> Vec<Word> {
         std::mem::take(&mut self.replaced).into_iter().map(|one| one.word).collect()
     }
 
@@ -198,7 +198,7 @@ impl Change {
     /// for a page of its own the caller replaces. Returns whether this is the first write of the
     /// row.
     #[inline]
-    pub fn write(&mut self, position: u16, word: Word, stored: impl FnOnce() -> Word, step: u64) -> bool {
+    pub(crate) fn write(&mut self, position: u16, word: Word, stored: impl FnOnce() -> Word, step: u64) -> bool {
         let before = if self.whole_page { Some(stored()) } else { self.after.set(position, word) };
         let Some(earlier) = self.touch(position, step) else { return true };
         if let Some(word) = before {
@@ -208,7 +208,7 @@ impl Change {
     }
 
     /// Notes rows that a bulk insert has filled in its own page in step `step`.
-    pub fn fill(&mut self, positions: Range<u16>, step: u64) {
+    pub(crate) fn fill(&mut self, positions: Range<u16>, step: u64) {
         if self.steps.last().is_none_or(|last| last.number != step) {
             self.steps.push(Step { number: step, rows: RowSet::default() });
         }
@@ -217,7 +217,7 @@ impl Change {
 
     /// Deletes the row in step `step`. `stored` loads its word from the directory, which for a page
     /// of its own the caller empties.
-    pub fn delete(&mut self, position: u16, stored: impl FnOnce() -> Word, step: u64) {
+    pub(crate) fn delete(&mut self, position: u16, stored: impl FnOnce() -> Word, step: u64) {
         let before = match self.whole_page {
             true => Some(stored()),
             false if self.wrote(position) => self.after.remove(position),
@@ -231,7 +231,7 @@ impl Change {
     }
 
     /// Undoes the writes of the steps after `seen`, the last first. Locks stay.
-    pub fn undo(&mut self, seen: u64) -> Vec<Undone> {
+    pub(crate) fn undo(&mut self, seen: u64) -> Vec<Undone> {
         let mut undone = Vec::new();
         while let Some(last) = self.replaced.pop_if(|one| one.by > seen) {
             let version = self.take_back(last.position);
@@ -254,7 +254,7 @@ impl Change {
     }
 
     /// Takes back the insert of a row, its only write. Returns its version.
-    pub fn take_back_insert(&mut self, position: u16) -> Option<Word> {
+    pub(crate) fn take_back_insert(&mut self, position: u16) -> Option<Word> {
         self.steps.iter_mut().for_each(|step| {
             step.rows.remove(position);
         });
@@ -287,13 +287,13 @@ impl Change {
     }
 
     /// Number of the last step with a write; `None` without any.
-    pub fn last_step(&self) -> Option<u64> {
+    pub(crate) fn last_step(&self) -> Option<u64> {
         self.steps.last().map(|step| step.number)
     }
 
     /// Takes back the rows that the transaction both inserted and deleted, as `is_new` tells.
     /// Nothing of them is published.
-    pub fn drop_nothing(&mut self, is_new: impl Fn(u16) -> bool) -> Vec<u16> {
+    pub(crate) fn drop_nothing(&mut self, is_new: impl Fn(u16) -> bool) -> Vec<u16> {
         let nothing: Vec<u16> = self.deleted.iter().filter(|position| is_new(*position)).collect();
         for position in &nothing {
             self.deleted.remove(*position);
@@ -305,17 +305,17 @@ impl Change {
     }
 
     /// Brings spilled words back to DRAM, before they change. Returns the cell that held them.
-    pub fn hold_words(&mut self) -> Option<Word> {
+    pub(crate) fn hold_words(&mut self) -> Option<Word> {
         self.after.hold()
     }
 
     /// Replaces the words by the same words, spilled.
-    pub fn spill(&mut self, spilled: Spilled) {
+    pub(crate) fn spill(&mut self, spilled: Spilled) {
         self.after = Words::Spilled(Box::new(spilled));
     }
 
     /// Enters rows of a prepared transaction whose words are spilled.
-    pub fn restore(&mut self, spilled: Spilled, positions: impl Iterator<Item = u16>) {
+    pub(crate) fn restore(&mut self, spilled: Spilled, positions: impl Iterator<Item = u16>) {
         positions.for_each(|position| {
             self.touch(position, 0);
         });
@@ -323,28 +323,28 @@ impl Change {
     }
 
     /// Words of the rows inserted or updated.
-    pub fn after(&self) -> &Words {
+    pub(crate) fn after(&self) -> &Words {
         &self.after
     }
 
     /// The rows deleted.
-    pub fn deleted(&self) -> &RowSet {
+    pub(crate) fn deleted(&self) -> &RowSet {
         &self.deleted
     }
 
     /// Positions of the rows written, each once, in no order.
-    pub fn positions(&self) -> impl Iterator<Item = u16> + '_ {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = u16> + '_ {
         self.steps.iter().flat_map(|step| step.rows.iter())
     }
 
     /// Number of rows written.
-    pub fn rows_written(&self) -> usize {
+    pub(crate) fn rows_written(&self) -> usize {
         self.steps.iter().map(|step| step.rows.len()).sum()
     }
 
     /// Turns a change whose words `swap` has exchanged with those in the directory into an undo
     /// record.
-    pub fn into_undo_record(self, csn: Csn) -> UndoRecord {
+    pub(crate) fn into_undo_record(self, csn: Csn) -> UndoRecord {
         let mut moved = RowSet::default();
         if self.writer.moves() {
             for (position, _) in self.after.iter() {
@@ -355,7 +355,7 @@ impl Change {
     }
 
     /// Exchanges the words to be stored.
-    pub fn after_mut(&mut self) -> &mut Words {
+    pub(crate) fn after_mut(&mut self) -> &mut Words {
         &mut self.after
     }
 }

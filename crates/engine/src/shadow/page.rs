@@ -26,7 +26,7 @@ const CROWD: usize = 4;
 
 /// View of a reader's own transaction.
 #[derive(Clone, Copy)]
-pub struct OwnView<'a> {
+pub(crate) struct OwnView<'a> {
     /// The reader's transaction.
     pub writer: &'a Arc<Writer>,
     /// The last step that the reader sees.
@@ -35,7 +35,7 @@ pub struct OwnView<'a> {
 
 /// Counts of a commit's changes in a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Rows changed.
     pub changed: u64,
     /// By how many rows the table has grown.
@@ -60,7 +60,7 @@ impl Tally {
 
 /// The shadow of one directory page.
 #[derive(Default)]
-pub struct PageShadow {
+pub(crate) struct PageShadow {
     active: SmallVec<[Change; 1]>,
     /// In ascending order of CSNs.
     history: VecDeque<UndoRecord>,
@@ -80,7 +80,7 @@ pub struct PageShadow {
 
 impl PageShadow {
     /// Whether nobody has anything here.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let is_known = self.queued || self.crowded || self.noted;
         self.active.is_empty() && self.history.is_empty() && self.purging.is_empty() && !is_known
     }
@@ -88,25 +88,25 @@ impl PageShadow {
     /// The CSN from which on snapshots see the words in the directory, 0 for all of them; `None`
     /// while transactions have changes here.
     #[inline]
-    pub fn settled_at(&self) -> Option<Csn> {
+    pub(crate) fn settled_at(&self) -> Option<Csn> {
         self.active.is_empty().then(|| self.newest_csn_of_page())
     }
 
     /// The change of `writer`.
     #[inline]
-    pub fn change(&self, writer: &Arc<Writer>) -> Option<&Change> {
+    pub(crate) fn change(&self, writer: &Arc<Writer>) -> Option<&Change> {
         self.active.iter().find(|change| Arc::ptr_eq(change.writer(), writer))
     }
 
     /// The change of `writer`, to be changed.
     #[inline]
-    pub fn change_mut(&mut self, writer: &Arc<Writer>) -> Option<&mut Change> {
+    pub(crate) fn change_mut(&mut self, writer: &Arc<Writer>) -> Option<&mut Change> {
         self.active.iter_mut().find(|change| Arc::ptr_eq(change.writer(), writer))
     }
 
     /// The change of `writer`, begun now if there is none. Returns with it whether it is new.
     #[inline]
-    pub fn change_or_new(&mut self, writer: &Arc<Writer>, whole_page: bool) -> (&mut Change, bool) {
+    pub(crate) fn change_or_new(&mut self, writer: &Arc<Writer>, whole_page: bool) -> (&mut Change, bool) {
         let known = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
         let index = known.unwrap_or_else(|| {
             self.active.push(Change::new(writer.clone(), whole_page));
@@ -116,14 +116,14 @@ impl PageShadow {
     }
 
     /// Removes the change of `writer`.
-    pub fn remove(&mut self, writer: &Arc<Writer>) -> Option<Change> {
+    pub(crate) fn remove(&mut self, writer: &Arc<Writer>) -> Option<Change> {
         let index = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer))?;
         Some(self.active.swap_remove(index))
     }
 
     /// The transaction other than `writer` that holds the row, if one does that is not committed.
     #[inline]
-    pub fn holder(&self, writer: &Arc<Writer>, position: u16) -> Option<&Arc<Writer>> {
+    pub(crate) fn holder(&self, writer: &Arc<Writer>, position: u16) -> Option<&Arc<Writer>> {
         let others = self.active.iter().filter(|change| !Arc::ptr_eq(change.writer(), writer));
         let mut holds = others.filter(|change| change.writer().csn().is_none() && change.holds(position));
         // Planted: a lock in place holds nobody off.
@@ -135,7 +135,7 @@ impl PageShadow {
 
     /// Stores the words of committed changes to the row, so that the directory has the newest
     /// committed word.
-    pub fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
+    pub(crate) fn store_committed(&mut self, position: u16, page: u64, directory: &Directory) {
         let is_due = |change: &Change| change.writer().csn().is_some() && change.covers(position);
         while let Some(index) = self.active.iter().position(is_due) {
             self.store(index, page, directory);
@@ -145,7 +145,7 @@ impl PageShadow {
     /// Stores the words of the committed change of `writer`, unless somebody has. Whoever stores
     /// words for another leaves it to the committing thread to have them flushed before they are
     /// reported as stored. Returns what the commit changed.
-    pub fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
+    pub(crate) fn publish(&mut self, writer: &Arc<Writer>, page: u64, directory: &Directory) -> Tally {
         let unstored = self.active.iter().position(|change| Arc::ptr_eq(change.writer(), writer));
         let csn = writer.csn().expect("committed");
         let stored = match unstored {
@@ -169,7 +169,7 @@ impl PageShadow {
     }
 
     /// Flushes the words that are stored. The caller fences.
-    pub fn flush_stored(&mut self, page: u64, directory: &Directory) {
+    pub(crate) fn flush_stored(&mut self, page: u64, directory: &Directory) {
         self.noted = false;
         directory.flush_rows(page, std::mem::take(&mut self.unflushed).iter());
     }
@@ -220,19 +220,19 @@ impl PageShadow {
 
     /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that
     /// moved the row has not changed it.
-    pub fn newest_csn(&self, position: u16) -> Csn {
+    pub(crate) fn newest_csn(&self, position: u16) -> Csn {
         let changed = self.history.iter().rev().find(|undo| undo.changed(position));
         changed.map_or(0, |undo| undo.csn)
     }
 
     /// CSN of the newest stored commit that changed anything in the page; 0 if none is remembered.
-    pub fn newest_csn_of_page(&self) -> Csn {
+    pub(crate) fn newest_csn_of_page(&self) -> Csn {
         self.history.back().map_or(0, |undo| undo.csn)
     }
 
     /// The committed word of a row as a reader at `snapshot` sees it. `stored` is the word in the
     /// directory, `state` that of the page.
-    pub fn word(&self, position: u16, stored: Word, state: PageState, snapshot: Csn) -> Word {
+    pub(crate) fn word(&self, position: u16, stored: Word, state: PageState, snapshot: Csn) -> Word {
         let mut word = stored;
         let mut state = state;
         for change in &self.active {
@@ -256,7 +256,7 @@ impl PageShadow {
 
     /// Resolves all words of a page at once, in `words`, which has the words in the directory by
     /// position. Returns whether the reader may see any row.
-    pub fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
+    pub(crate) fn words(&self, words: &mut [Word], state: PageState, snapshot: Csn, own: Option<OwnView<'_>>) -> bool {
         // Planted: a scan sees a commit only once its words are stored.
         let unseen = perdura_pmem::planted(Mutant::ScanWaitsForStoredWords);
         let visible = |change: &&Change| change.writer().csn().is_some_and(|csn| csn <= snapshot && !unseen);
@@ -298,7 +298,7 @@ impl PageShadow {
 
     /// Notes that purge has taken the page from its queue. Returns the CSN of the oldest stored
     /// commit, if any is left: the page stays in the queue for that.
-    pub fn requeue(&mut self) -> Option<Csn> {
+    pub(crate) fn requeue(&mut self) -> Option<Csn> {
         let rest = self.history.front().map(|undo| undo.csn);
         self.queued = rest.is_some();
         rest
@@ -306,7 +306,7 @@ impl PageShadow {
 
     /// Takes the stored commits up to `limit`, the oldest first. The rows that they deleted are
     /// noted until [`PageShadow::end_purge`].
-    pub fn take_undo_records(&mut self, limit: Csn) -> impl Iterator<Item = UndoRecord> + '_ {
+    pub(crate) fn take_undo_records(&mut self, limit: Csn) -> impl Iterator<Item = UndoRecord> + '_ {
         // Planted: purge takes the whole history of a page.
         let count = self
             .history
@@ -320,7 +320,7 @@ impl PageShadow {
     /// (I8): redo may still name the versions of later ones. The rows that are gone are noted until
     /// [`PageShadow::end_purge`]. `published` is the CSN that published the page. Returns whether
     /// the next round should merge what is not covered yet.
-    pub fn merge(&mut self, horizon: &PurgeHorizon, published: Csn, superseded: &mut Superseded) -> bool {
+    pub(crate) fn merge(&mut self, horizon: &PurgeHorizon, published: Csn, superseded: &mut Superseded) -> bool {
         // Planted: commits are merged although no checkpoint covers them.
         let count = self.history.partition_point(|undo| {
             undo.csn <= horizon.covered() || perdura_pmem::planted(Mutant::HistoryMergedBeforeCheckpoint)
@@ -345,22 +345,22 @@ impl PageShadow {
     }
 
     /// Notes that purge has emptied the words of the rows that it took.
-    pub fn end_purge(&mut self) {
+    pub(crate) fn end_purge(&mut self) {
         self.purging = RowSet::default();
     }
 
     /// The stored commits, the oldest first.
-    pub fn history(&self) -> impl Iterator<Item = &UndoRecord> {
+    pub(crate) fn history(&self) -> impl Iterator<Item = &UndoRecord> {
         self.history.iter()
     }
 
     /// The changes that are not stored.
-    pub fn active(&self) -> impl Iterator<Item = &Change> {
+    pub(crate) fn active(&self) -> impl Iterator<Item = &Change> {
         self.active.iter()
     }
 
     /// Whether a commit of this run deleted the row, so that purge will reclaim it.
-    pub fn deletes(&self, position: u16) -> bool {
+    pub(crate) fn deletes(&self, position: u16) -> bool {
         self.purging.contains(position) || self.history.iter().any(|undo| undo.deleted.contains(position))
     }
 }

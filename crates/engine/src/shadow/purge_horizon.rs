@@ -7,7 +7,7 @@ use perdura_log::Csn;
 ///
 /// A new snapshot is never below `covered`, so a gap between two snapshots below it stays one:
 /// commits in the gap count for everybody as one commit, now and later.
-pub struct PurgeHorizon {
+pub(crate) struct PurgeHorizon {
     limit: Csn,
     covered: Csn,
     /// The live snapshots, in ascending order.
@@ -17,29 +17,29 @@ pub struct PurgeHorizon {
 impl PurgeHorizon {
     /// Every snapshot, live or to come, is at or above `limit`. `covered` is the CSN of the last
     /// durable checkpoint; each snapshot below it is one of `snapshots`.
-    pub fn new(limit: Csn, covered: Csn, mut snapshots: Vec<Csn>) -> PurgeHorizon {
+    pub(crate) fn new(limit: Csn, covered: Csn, mut snapshots: Vec<Csn>) -> PurgeHorizon {
         snapshots.sort_unstable();
         PurgeHorizon { limit, covered, snapshots }
     }
 
     /// Nobody needs what commits up to here replaced.
-    pub fn limit(&self) -> Csn {
+    pub(crate) fn limit(&self) -> Csn {
         self.limit
     }
 
     /// The limit in a page that was published at `published`: older snapshots see nothing there.
-    pub fn limit_in(&self, published: Csn) -> Csn {
+    pub(crate) fn limit_in(&self, published: Csn) -> Csn {
         let first = self.snapshots.partition_point(|snapshot| *snapshot < published);
         self.snapshots.get(first).map_or(self.covered, |snapshot| *snapshot).max(self.limit)
     }
 
     /// Redo needs nothing that commits up to here replaced.
-    pub fn covered(&self) -> Csn {
+    pub(crate) fn covered(&self) -> Csn {
         self.covered
     }
 
     /// Whether a snapshot sees commit `older` and not commit `newer`.
-    pub fn tells_apart(&self, older: Csn, newer: Csn) -> bool {
+    pub(crate) fn tells_apart(&self, older: Csn, newer: Csn) -> bool {
         let first = self.snapshots.partition_point(|snapshot| *snapshot < older);
         self.snapshots.get(first).is_some_and(|snapshot| *snapshot < newer)
     }

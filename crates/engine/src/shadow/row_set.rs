@@ -11,7 +11,7 @@ const FEW: usize = 3;
 
 /// A set of rows of one directory page.
 #[derive(Clone, Debug)]
-pub struct RowSet(Form);
+pub(crate) struct RowSet(Form);
 
 #[derive(Clone, Debug)]
 enum Form {
@@ -42,28 +42,28 @@ impl RowSet {
 
     /// Whether the set has no row.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let (few, words) = self.parts();
         few.is_empty() && words.iter().all(|word| *word == 0)
     }
 
     /// Number of rows in the set.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let (few, words) = self.parts();
         few.len() + words.iter().map(|word| word.count_ones() as usize).sum::<usize>()
     }
 
     /// Whether the row at `position` is in the set.
     #[inline]
-    pub fn contains(&self, position: u16) -> bool {
+    pub(crate) fn contains(&self, position: u16) -> bool {
         let (few, words) = self.parts();
         few.contains(&position)
             || words.get(usize::from(position / 64)).is_some_and(|word| word >> (position % 64) & 1 != 0)
     }
 
     /// Number of rows in the set before the one at `position`; `None` if that is not in the set.
-    pub fn rank(&self, position: u16) -> Option<usize> {
+    pub(crate) fn rank(&self, position: u16) -> Option<usize> {
         let (few, words) = self.parts();
         if let Some(place) = few.iter().position(|row| *row == position) {
             return Some(place);
@@ -76,7 +76,7 @@ impl RowSet {
 
     /// Adds a row. Returns whether it was missing.
     #[inline]
-    pub fn insert(&mut self, position: u16) -> bool {
+    pub(crate) fn insert(&mut self, position: u16) -> bool {
         match &mut self.0 {
             Form::Few(count, rows) => {
                 let held = usize::from(*count);
@@ -117,7 +117,7 @@ impl RowSet {
     }
 
     /// Adds the rows at `positions`.
-    pub fn insert_all(&mut self, positions: Range<u16>) {
+    pub(crate) fn insert_all(&mut self, positions: Range<u16>) {
         let Some(last) = positions.clone().last().filter(|_| positions.len() > FEW) else {
             return positions.for_each(|position| {
                 self.insert(position);
@@ -137,7 +137,7 @@ impl RowSet {
     }
 
     /// Removes a row. Returns whether it was there.
-    pub fn remove(&mut self, position: u16) -> bool {
+    pub(crate) fn remove(&mut self, position: u16) -> bool {
         match &mut self.0 {
             Form::Few(count, rows) => {
                 let held = usize::from(*count);
@@ -158,7 +158,7 @@ impl RowSet {
 
     /// The positions, in ascending order.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let (few, words) = self.parts();
         let bits = (0u16..).zip(words).flat_map(|(index, word)| Bits { rest: *word, base: index * 64 });
         few.iter().copied().chain(bits)
@@ -166,7 +166,7 @@ impl RowSet {
 
     /// Calls `body` with each position, in ascending order.
     #[inline]
-    pub fn for_each(&self, mut body: impl FnMut(u16)) {
+    pub(crate) fn for_each(&self, mut body: impl FnMut(u16)) {
         match &self.0 {
             Form::Few(count, rows) => rows[..usize::from(*count)].iter().for_each(|position| body(*position)),
             Form::Many(_) => self.iter().for_each(body),
@@ -174,7 +174,7 @@ impl RowSet {
     }
 
     /// Adds all rows of `other`.
-    pub fn extend(&mut self, other: &RowSet) {
+    pub(crate) fn extend(&mut self, other: &RowSet) {
         other.for_each(|position| {
             self.insert(position);
         });

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// State in DRAM of a page or a leaf that transactions write, or have written lately.
-pub trait Shadow: Default {
+pub(crate) trait Shadow: Default {
     /// Whether it says nothing that is not on the medium.
     fn is_empty(&self) -> bool;
 
@@ -23,7 +23,7 @@ pub trait Shadow: Default {
 /// what every snapshot sees, or, if there is a shadow, every snapshot from the newest commit in it
 /// on. So a shadow that is there for an older snapshot alone costs only who reads at that one.
 /// Everything else happens under the lock.
-pub struct Slot<T> {
+pub(crate) struct Slot<T> {
     /// Odd while there is a shadow that is not settled, or may come to be so under the lock; it
     /// grows whenever that changes.
     mark: AtomicU64,
@@ -45,7 +45,7 @@ impl<T: Shadow> Slot<T> {
     /// The mark of a place where `snapshot` sees what is on the medium, to be checked by
     /// [`Slot::is_still`] after words are loaded; `None` if the shadow has to be asked.
     #[inline]
-    pub fn quiet(&self, snapshot: Csn) -> Option<u64> {
+    pub(crate) fn quiet(&self, snapshot: Csn) -> Option<u64> {
         let mark = self.mark.load(Ordering::Acquire);
         // Purge alone lowers it, and only below all snapshots.
         let is_settled = self.settled.load(Ordering::Relaxed) <= snapshot;
@@ -54,13 +54,13 @@ impl<T: Shadow> Slot<T> {
 
     /// Whether nobody has changed anything since [`Slot::quiet`] returned `mark`.
     #[inline]
-    pub fn is_still(&self, mark: u64) -> bool {
+    pub(crate) fn is_still(&self, mark: u64) -> bool {
         fence(Ordering::Acquire);
         self.mark.load(Ordering::Relaxed) == mark
     }
 
     /// Locks the shadow, made now if there is none.
-    pub fn lock(&self) -> Locked<'_, T> {
+    pub(crate) fn lock(&self) -> Locked<'_, T> {
         let mut guard = self.shadow.lock();
         if guard.is_none() {
             let shadow = guard.insert(Box::default());
@@ -80,7 +80,7 @@ impl<T: Shadow> Slot<T> {
 
     /// Calls `body` while there is no shadow and gets none. Returns whether it did. Readers that
     /// looked at the mark before look again.
-    pub fn while_empty(&self, body: impl FnOnce()) -> bool {
+    pub(crate) fn while_empty(&self, body: impl FnOnce()) -> bool {
         let guard = self.shadow.lock();
         if guard.is_some() {
             return false;
@@ -92,13 +92,13 @@ impl<T: Shadow> Slot<T> {
 
     /// Asks for the place, which is to be locked soon.
     #[inline]
-    pub fn prefetch(&self) {
+    pub(crate) fn prefetch(&self) {
         prefetch(std::ptr::from_ref(self).addr());
     }
 
     /// Asks for the shadow, once the place itself has come.
     #[inline]
-    pub fn prefetch_shadow(&self) {
+    pub(crate) fn prefetch_shadow(&self) {
         let address = self.address.load(Ordering::Relaxed);
         prefetch(address);
         prefetch(address.wrapping_add(perdura_pmem::LINE_BYTES as usize));
@@ -106,14 +106,14 @@ impl<T: Shadow> Slot<T> {
 
     /// Locks the shadow, if there is one. A caller that is about to store words has entered what it
     /// stores before, so the mark is odd.
-    pub fn lock_existing(&self) -> Option<Locked<'_, T>> {
+    pub(crate) fn lock_existing(&self) -> Option<Locked<'_, T>> {
         let guard = self.shadow.lock();
         guard.is_some().then(|| Locked { slot: self, guard })
     }
 }
 
 /// A shadow, locked. It goes away with the lock once it is empty.
-pub struct Locked<'a, T: Shadow> {
+pub(crate) struct Locked<'a, T: Shadow> {
     slot: &'a Slot<T>,
     guard: MutexGuard<'a, Option<Box<T>>>,
 }

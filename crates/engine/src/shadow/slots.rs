@@ -12,9 +12,9 @@ const FIRST: u64 = 16;
 const BUCKETS: usize = 45;
 
 /// The place of a page's shadow.
-pub type Slot = AnySlot<PageShadow>;
+pub(crate) type Slot = AnySlot<PageShadow>;
 /// A page's shadow, locked.
-pub type LockedPage<'a> = Locked<'a, PageShadow>;
+pub(crate) type LockedPage<'a> = Locked<'a, PageShadow>;
 
 impl Shadow for PageShadow {
     fn is_empty(&self) -> bool {
@@ -39,7 +39,7 @@ impl Shadow for PageShadow {
 /// there. Whichever of the two has the slot first is seen by the other. A bucket that is made after
 /// the reader has looked is made under the lock of the announcement, so whoever finds it sees the
 /// announcement.
-pub struct Shadows {
+pub(crate) struct Shadows {
     buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
     /// Number of transactions that have locked the table as a whole, or are about to.
     readers: AtomicU32,
@@ -56,7 +56,7 @@ impl Default for Shadows {
 impl Shadows {
     /// The slot of page `page`.
     #[inline]
-    pub fn slot(&self, page: u64) -> &Slot {
+    pub(crate) fn slot(&self, page: u64) -> &Slot {
         let (bucket, index, length) = place(page);
         let slots = self.buckets[bucket].get().map_or_else(|| self.make(bucket, length), |slots| slots.as_ref());
         &slots[index as usize]
@@ -70,25 +70,25 @@ impl Shadows {
 
     /// Whether anybody reads the table as a whole, or is about to. The caller has a slot locked.
     #[inline]
-    pub fn has_readers(&self) -> bool {
+    pub(crate) fn has_readers(&self) -> bool {
         self.readers.load(Ordering::Acquire) > 0
     }
 
     /// Announces a reader of the whole table, which then looks at [`Shadows::each`].
-    pub fn announce_reader(&self) {
+    pub(crate) fn announce_reader(&self) {
         let _one = self.making.lock();
         self.readers.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Takes an announcement back.
-    pub fn withdraw_reader(&self) {
+    pub(crate) fn withdraw_reader(&self) {
         self.readers.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// The slot of page `page`, if the page was ever asked for with its neighbours: otherwise it
     /// has no shadow.
     #[inline]
-    pub fn existing(&self, page: u64) -> Option<&Slot> {
+    pub(crate) fn existing(&self, page: u64) -> Option<&Slot> {
         let (bucket, index, _) = place(page);
         self.buckets.get(bucket)?.get().map(|slots| &slots[index as usize])
     }
@@ -98,7 +98,7 @@ impl Shadows {
     }
 
     /// The shadows there are, one after the other, each locked.
-    pub fn each(&self, mut body: impl FnMut(&PageShadow)) {
+    pub(crate) fn each(&self, mut body: impl FnMut(&PageShadow)) {
         for slot in self.slots() {
             if let Some(shadow) = slot.lock_existing() {
                 body(&shadow);

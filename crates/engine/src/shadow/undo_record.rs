@@ -12,7 +12,7 @@ use perdura_pmem::Mutant;
 
 /// Words before stored commits in a page. They stay until no snapshot is older and a checkpoint
 /// covers the commits (I8).
-pub struct UndoRecord {
+pub(crate) struct UndoRecord {
     /// CSN of the commit; of several, the last.
     pub csn: Csn,
     /// The rows that were only moved to another place.
@@ -26,7 +26,7 @@ pub struct UndoRecord {
 
 /// Versions that nobody needs any more once undo records are merged.
 #[derive(Default)]
-pub struct Superseded {
+pub(crate) struct Superseded {
     /// Versions, and cells of spilled words.
     pub versions: Vec<Word>,
     /// Positions of rows that were inserted and deleted again: no snapshot sees them.
@@ -39,24 +39,24 @@ impl UndoRecord {
     /// The word that the row had before the commit; `None` if the commit did not change the row.
     /// `now` is the word that the commit left.
     #[inline]
-    pub fn before(&self, position: u16, now: Word) -> Option<Word> {
+    pub(crate) fn before(&self, position: u16, now: Word) -> Option<Word> {
         let before = self.before.get(position);
         before.or_else(|| self.deleted.contains(position).then(|| now.alive()))
     }
 
     /// Whether the commit changed the row. To move it is no change.
-    pub fn changed(&self, position: u16) -> bool {
+    pub(crate) fn changed(&self, position: u16) -> bool {
         self.deleted.contains(position) || self.before.contains(position) && !self.moved.contains(position)
     }
 
     /// Number of changes: a row that was both updated and deleted counts twice.
-    pub fn changes(&self) -> usize {
+    pub(crate) fn changes(&self) -> usize {
         self.before.len() + self.deleted.len()
     }
 
     /// Takes in the next undo record of the page, `newer`, which no snapshot tells apart from this
     /// one.
-    pub fn absorb(&mut self, newer: UndoRecord, superseded: &mut Superseded) {
+    pub(crate) fn absorb(&mut self, newer: UndoRecord, superseded: &mut Superseded) {
         self.csn = newer.csn;
         let changes = self.changes() + newer.changes();
         for (position, word) in newer.before.iter() {

@@ -11,7 +11,7 @@ use std::slice;
 /// the cell has room for as many words again: those before the change, once it is stored. Nobody
 /// needs these after a crash.
 #[derive(Clone)]
-pub struct Spilled {
+pub(crate) struct Spilled {
     /// Names the cell.
     pub place: Word,
     region: Region,
@@ -24,7 +24,7 @@ pub struct Spilled {
 impl Spilled {
     /// The words in the cell at `place`, whose content begins at offset `at` of `region`, for the
     /// rows `rows`.
-    pub fn new(place: Word, region: Region, at: u64, rows: RowSet) -> Spilled {
+    pub(crate) fn new(place: Word, region: Region, at: u64, rows: RowSet) -> Spilled {
         let (count, last) = (rows.len(), rows.iter().last().unwrap_or_default());
         Spilled { place, region, at: at + SpilledPage::words_at(last) as u64, rows, count }
     }
@@ -46,7 +46,7 @@ impl Spilled {
 
 /// Words in DRAM.
 #[derive(Default)]
-pub struct Held {
+pub(crate) struct Held {
     /// In ascending order.
     positions: Vec<u16>,
     /// In the order of positions.
@@ -55,7 +55,7 @@ pub struct Held {
 
 /// Words by position in their page.
 #[derive(Default)]
-pub enum Words {
+pub(crate) enum Words {
     /// Of no row.
     #[default]
     None,
@@ -82,7 +82,7 @@ impl Words {
 
     /// Number of rows.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Words::Spilled(spilled) => spilled.count,
             _ => self.held().0.len(),
@@ -91,13 +91,13 @@ impl Words {
 
     /// Whether there is no row.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The cell that holds the words on the medium; `None` while they are in DRAM.
     #[inline]
-    pub fn spilled(&self) -> Option<Word> {
+    pub(crate) fn spilled(&self) -> Option<Word> {
         match self {
             Words::Spilled(spilled) => Some(spilled.place),
             _ => None,
@@ -106,7 +106,7 @@ impl Words {
 
     /// Brings spilled words back to DRAM. Returns the cell that held them.
     #[inline]
-    pub fn hold(&mut self) -> Option<Word> {
+    pub(crate) fn hold(&mut self) -> Option<Word> {
         let Words::Spilled(spilled) = self else { return None };
         let place = spilled.place;
         let held = Held { positions: spilled.rows.iter().collect(), words: spilled.words().collect() };
@@ -116,7 +116,7 @@ impl Words {
 
     /// The word of the row at `position`.
     #[inline]
-    pub fn get(&self, position: u16) -> Option<Word> {
+    pub(crate) fn get(&self, position: u16) -> Option<Word> {
         if let Words::Spilled(spilled) = self {
             let index = spilled.rows.rank(position)?;
             return Some(Word(spilled.region.load(spilled.at + index as u64 * 8)));
@@ -127,7 +127,7 @@ impl Words {
 
     /// Whether there is a word for the row at `position`.
     #[inline]
-    pub fn contains(&self, position: u16) -> bool {
+    pub(crate) fn contains(&self, position: u16) -> bool {
         match self {
             Words::Spilled(spilled) => spilled.rows.contains(position),
             _ => find(self.held().0, position).is_ok(),
@@ -136,7 +136,7 @@ impl Words {
 
     /// Sets the word of a row, in DRAM. Returns the word that it had.
     #[inline]
-    pub fn set(&mut self, position: u16, word: Word) -> Option<Word> {
+    pub(crate) fn set(&mut self, position: u16, word: Word) -> Option<Word> {
         match self {
             Words::None => {
                 *self = Words::One(position, word);
@@ -156,7 +156,7 @@ impl Words {
     }
 
     /// Removes a row, in DRAM. Returns the word that it had.
-    pub fn remove(&mut self, position: u16) -> Option<Word> {
+    pub(crate) fn remove(&mut self, position: u16) -> Option<Word> {
         match self {
             Words::One(known, word) if *known == position => {
                 let word = *word;
@@ -175,7 +175,7 @@ impl Words {
 
     /// Positions and words, in the order of positions.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = (u16, Word)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, Word)> + '_ {
         let (positions, words) = self.held();
         let spilled = match self {
             Words::Spilled(spilled) => Some(spilled),
@@ -187,7 +187,7 @@ impl Words {
 
     /// Calls `body` with each position and word, in the order of positions.
     #[inline]
-    pub fn for_each(&self, mut body: impl FnMut(u16, Word)) {
+    pub(crate) fn for_each(&self, mut body: impl FnMut(u16, Word)) {
         match self {
             Words::One(position, word) => body(*position, *word),
             _ => self.iter().for_each(|(position, word)| body(position, word)),
@@ -196,7 +196,7 @@ impl Words {
 
     /// Hands each row's word to `other`, and keeps the word that it returns instead.
     #[inline]
-    pub fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {
+    pub(crate) fn exchange(&mut self, mut other: impl FnMut(u16, Word) -> Word) {
         match self {
             Words::None => {}
             Words::One(position, word) => *word = other(*position, *word),

@@ -42,7 +42,7 @@ impl LockKey {
 
 /// A transaction as others meet it. Each transaction has one of its own, so no name is ever given
 /// twice.
-pub struct Writer {
+pub(crate) struct Writer {
     owner: u64,
     /// It only moves rows to other places: nobody finds them changed.
     moves: bool,
@@ -60,7 +60,7 @@ pub struct Writer {
 
 impl Writer {
     /// A transaction of the lock owner `owner`.
-    pub fn new(owner: u64) -> Writer {
+    pub(crate) fn new(owner: u64) -> Writer {
         Writer {
             owner,
             moves: false,
@@ -72,25 +72,25 @@ impl Writer {
     }
 
     /// A transaction that only moves rows to other places.
-    pub fn mover(owner: u64) -> Writer {
+    pub(crate) fn mover(owner: u64) -> Writer {
         Writer { moves: true, ..Writer::new(owner) }
     }
 
     /// Whether it only moves rows to other places.
     #[inline]
-    pub fn moves(&self) -> bool {
+    pub(crate) fn moves(&self) -> bool {
         self.moves
     }
 
     /// The owner of its locks.
     #[inline]
-    pub fn owner(&self) -> u64 {
+    pub(crate) fn owner(&self) -> u64 {
         self.owner
     }
 
     /// Its CSN; `None` until it is committed.
     #[inline]
-    pub fn csn(&self) -> Option<Csn> {
+    pub(crate) fn csn(&self) -> Option<Csn> {
         match self.csn.load(Ordering::Acquire) {
             0 => None,
             csn => Some(csn),
@@ -98,14 +98,14 @@ impl Writer {
     }
 
     /// Makes the transaction visible. Every commit up to `csn` is durable (I4).
-    pub fn commit(&self, csn: Csn) {
+    pub(crate) fn commit(&self, csn: Csn) {
         self.csn.store(csn, Ordering::Release);
     }
 
     /// Has the transaction release the lock on `key`, which the caller puts into the lock table,
     /// when it ends. Returns false if it has released its locks already. The caller has the page of
     /// the row locked, or of any row of the table.
-    pub fn table_lock(&self, key: LockKey) -> bool {
+    pub(crate) fn table_lock(&self, key: LockKey) -> bool {
         match self.tabled.lock().as_mut() {
             Some(keys) => {
                 keys.push(key);
@@ -116,19 +116,19 @@ impl Writer {
     }
 
     /// Whether somebody has put the lock on `key` into the lock table in its name.
-    pub fn has_tabled(&self, key: LockKey) -> bool {
+    pub(crate) fn has_tabled(&self, key: LockKey) -> bool {
         self.tabled.lock().as_ref().is_some_and(|keys| keys.contains(&key))
     }
 
     /// Notes that leaf `leaf` of table `table` has changes of the transaction now. The caller has
     /// the leaf locked where they were.
-    pub fn inherit(&self, table: u32, leaf: u32) {
+    pub(crate) fn inherit(&self, table: u32, leaf: u32) {
         self.inherited.lock().push((table, leaf));
     }
 
     /// The leaves of table `table` noted by [`Writer::inherit`] from the `seen`th on; `seen` then
     /// counts them.
-    pub fn inherited(&self, table: u32, seen: &mut usize) -> Vec<u32> {
+    pub(crate) fn inherited(&self, table: u32, seen: &mut usize) -> Vec<u32> {
         let inherited = self.inherited.lock();
         let new =
             inherited[(*seen).min(inherited.len())..].iter().filter(|(of, _)| *of == table).map(|(_, leaf)| *leaf);
@@ -138,18 +138,18 @@ impl Writer {
     }
 
     /// Notes that the transaction was rolled back, and that no log names it.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
     }
 
     /// Whether the transaction was rolled back, and no log names it.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
     /// Takes the locks that others have put into the lock table, at the transaction's end. From
     /// here on nobody takes its marks in pages for locks.
-    pub fn release_tabled(&self) -> Vec<LockKey> {
+    pub(crate) fn release_tabled(&self) -> Vec<LockKey> {
         self.tabled.lock().take().unwrap_or_default()
     }
 }

@@ -27,7 +27,7 @@ use perdura_pmem::sync::{Mutex, MutexGuard, yield_now};
 const SHARDS: usize = 4;
 
 /// The allocator of a table, which owns the table's files.
-pub struct Allocator {
+pub(crate) struct Allocator {
     segments: Segments,
     directory_space: DirectorySpace,
     shadows: Shadows,
@@ -52,14 +52,14 @@ impl Allocator {
     }
 
     /// The allocator of a new table, whose only file is all free.
-    pub fn create(chain: Chain) -> Allocator {
+    pub(crate) fn create(chain: Chain) -> Allocator {
         Allocator::new(Segments::create(chain), DirectorySpace::create())
     }
 
     /// Opens the allocator of an existing table. It reads descriptors and page states; segments
     /// with content stay unswept. Returns with it the segments with leaves of indexes, each with
     /// their size in units of 256 bytes.
-    pub fn open(chain: Chain) -> Result<(Allocator, Vec<(u32, SegmentId)>)> {
+    pub(crate) fn open(chain: Chain) -> Result<(Allocator, Vec<(u32, SegmentId)>)> {
         let Opened { segments, directory, leaves } = Segments::open(chain)?;
         let directory_space = DirectorySpace::open(&segments, directory)?;
         Ok((Allocator::new(segments, directory_space), leaves))
@@ -67,31 +67,31 @@ impl Allocator {
 
     /// The chain of the table's files.
     #[inline]
-    pub fn chain(&self) -> &Chain {
+    pub(crate) fn chain(&self) -> &Chain {
         self.segments.chain()
     }
 
     /// The table's row directory.
     #[inline]
-    pub fn directory(&self) -> &Directory {
+    pub(crate) fn directory(&self) -> &Directory {
         self.chain().directory()
     }
 
     /// The shadows of the directory's pages.
     #[inline]
-    pub fn shadows(&self) -> &Shadows {
+    pub(crate) fn shadows(&self) -> &Shadows {
         &self.shadows
     }
 
     /// The table's segments, for a bulk insert, which fills segments of its own.
     #[inline]
-    pub fn segments(&self) -> &Segments {
+    pub(crate) fn segments(&self) -> &Segments {
         &self.segments
     }
 
     /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`.
     /// The word has incarnation 0.
-    pub fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
+    pub(crate) fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
         let Some(units) = cells::class_for(bytes, self.chain().segment_bytes()) else {
             return self.segments.take_extent(bytes);
         };
@@ -106,7 +106,7 @@ impl Allocator {
     }
 
     /// Allocates a RID for session `session`. Its word is empty, in a page published durably.
-    pub fn allocate_rid(&self, session: u64) -> Result<Rid> {
+    pub(crate) fn allocate_rid(&self, session: u64) -> Result<Rid> {
         let rid = self.shard(session).claim_rid(&self.segments, &self.directory_space, &self.shadows)?;
         self.reclaim_old()?;
         Ok(rid)
@@ -118,62 +118,62 @@ impl Allocator {
 
     /// Frees the cell or extent that `word` names. No reader, record or directory word may name it
     /// any more (I8).
-    pub fn free(&self, word: Word) {
+    pub(crate) fn free(&self, word: Word) {
         self.segments.free(word);
     }
 
     /// Frees the cells and extents that `words` name, like [`Allocator::free`].
-    pub fn free_all(&self, words: impl IntoIterator<Item = Word>) {
+    pub(crate) fn free_all(&self, words: impl IntoIterator<Item = Word>) {
         self.segments.free_all(words.into_iter());
     }
 
     /// Frees RIDs that no published row uses.
-    pub fn free_rids(&self, rids: impl IntoIterator<Item = Rid>) {
+    pub(crate) fn free_rids(&self, rids: impl IntoIterator<Item = Rid>) {
         self.directory_space.put_rids(self.directory(), rids);
     }
 
     /// Whether so many RIDs are free that inserts should use them up before the directory grows.
-    pub fn has_many_free_rids(&self) -> bool {
+    pub(crate) fn has_many_free_rids(&self) -> bool {
         self.directory_space.has_many_rids(&self.segments)
     }
 
     /// Takes an unpublished directory page, whose words are durably empty.
-    pub fn take_page(&self) -> Result<u64> {
+    pub(crate) fn take_page(&self) -> Result<u64> {
         let page = self.directory_space.take_page(&self.segments, &self.shadows)?;
         self.reclaim_old()?;
         Ok(page)
     }
 
     /// Frees a page that was taken and not published. Its words need not be 0.
-    pub fn free_page(&self, page: u64) {
+    pub(crate) fn free_page(&self, page: u64) {
         self.directory_space.put_page(page);
     }
 
     /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
     /// cell begins there.
-    pub fn ensure_swept(&self, word: Word) -> Result<()> {
+    pub(crate) fn ensure_swept(&self, word: Word) -> Result<()> {
         self.segments.ensure_swept(word)
     }
 
     /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its
     /// segment. `room` bytes behind the version belong to it.
-    pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
+    pub(crate) fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
         self.segments.keep_cell(word, room)
     }
 
     /// Reserves a row that a prepared transaction inserted, so that its RID goes to nobody else.
-    pub fn keep_row(&self, row: u64) {
+    pub(crate) fn keep_row(&self, row: u64) {
         self.directory_space.reserve_row(row);
     }
 
     /// Reserves a page that a prepared transaction filled, so that it goes to nobody else.
-    pub fn keep_page(&self, page: u64) {
+    pub(crate) fn keep_page(&self, page: u64) {
         self.directory_space.reserve_page(page);
     }
 
     /// Sweeps up to `segments` segments and `pages` directory pages. Returns whether there were
     /// any.
-    pub fn sweep(&self, segments: usize, pages: usize) -> Result<bool> {
+    pub(crate) fn sweep(&self, segments: usize, pages: usize) -> Result<bool> {
         let swept = self.directory_space.sweep(pages, &self.segments, &self.shadows)?;
         self.reclaim_old()?;
         Ok(self.segments.sweep_some(segments)? || swept > 0)
@@ -191,19 +191,19 @@ impl Allocator {
     }
 
     /// Number of segments and directory pages still to be swept.
-    pub fn unswept(&self) -> usize {
+    pub(crate) fn unswept(&self) -> usize {
         self.segments.free_segments().unswept_count() + self.directory_space.unswept_count()
     }
 
     /// Queues the pages in which a commit replaced rows, for [`Allocator::purge`].
-    pub fn retire(&self, retired: Retired) {
+    pub(crate) fn retire(&self, retired: Retired) {
         self.retired.push(retired);
     }
 
     /// Reclaims what commits up to the limit of `horizon` replaced, and what those above it
     /// replaced between them; gives back directory pages that have no row left, and the last file
     /// if it is empty. Returns the number of versions. One thread at a time may call this.
-    pub fn purge(&self, horizon: &PurgeHorizon) -> usize {
+    pub(crate) fn purge(&self, horizon: &PurgeHorizon) -> usize {
         let mut freed = 0;
         while let Some(of_batch) = self.purge_batch(horizon) {
             freed += of_batch;
@@ -227,7 +227,7 @@ impl Allocator {
 
     /// Reclaims what commits up to the limit of `horizon` replaced in the pages that have waited
     /// longest, at most `batches` of [`BATCH`]. Like [`Allocator::purge`] for one thread at a time.
-    pub fn purge_oldest(&self, horizon: &PurgeHorizon, batches: usize) {
+    pub(crate) fn purge_oldest(&self, horizon: &PurgeHorizon, batches: usize) {
         for _ in 0..batches {
             if self.purge_batch(horizon).is_none() {
                 break;
@@ -273,7 +273,7 @@ impl Allocator {
     }
 
     /// Unmaps the files that were given back: nobody else uses the table.
-    pub fn forget_given_back(&mut self) {
+    pub(crate) fn forget_given_back(&mut self) {
         self.segments.forget_given_back();
     }
 
@@ -334,34 +334,34 @@ impl Allocator {
 
     /// The rows that are to be moved out of sparse segments next. They lie in cells of about half
     /// of `bytes`, which are taken off. What commits up to `purged` replaced is reclaimed.
-    pub fn rows_to_move(&self, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
+    pub(crate) fn rows_to_move(&self, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
         self.emptying.lock().next_rows(&self.segments, bytes, purged)
     }
 
     /// Notes that commit `csn` has moved rows.
-    pub fn note_moved(&self, csn: Csn) {
+    pub(crate) fn note_moved(&self, csn: Csn) {
         self.emptying.lock().note_moved(csn);
     }
 
     /// The pages that wait for purge.
-    pub fn retired(&self) -> &PurgeQueue {
+    pub(crate) fn retired(&self) -> &PurgeQueue {
         &self.retired
     }
 
     /// Bytes in free segments.
-    pub fn free_bytes(&self) -> u64 {
+    pub(crate) fn free_bytes(&self) -> u64 {
         self.segments.free_segments().bytes()
     }
 
     /// The rows of the free RIDs, in the list and at hand in the shards. For the audit of a table
     /// at rest.
-    pub fn free_rows(&self) -> Vec<u64> {
+    pub(crate) fn free_rows(&self) -> Vec<u64> {
         let at_hand = self.shards.iter().flat_map(|shard| shard.lock().rows_at_hand());
         self.directory_space.free_rows(self.directory()).into_iter().chain(at_hand).collect()
     }
 
     /// The free places in the row directory. For the audit of a table at rest.
-    pub fn directory_space(&self) -> &DirectorySpace {
+    pub(crate) fn directory_space(&self) -> &DirectorySpace {
         &self.directory_space
     }
 }

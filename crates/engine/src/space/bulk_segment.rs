@@ -14,7 +14,7 @@ use perdura_pmem::{LINE_BYTES, Region};
 const FLUSHED_AT_ONCE: u64 = 1024;
 
 /// An open segment of a bulk insert.
-pub struct BulkSegment {
+pub(crate) struct BulkSegment {
     open: OpenSegment,
     region: Region,
     cell_bytes: u64,
@@ -30,7 +30,7 @@ pub struct BulkSegment {
 
 impl BulkSegment {
     /// Takes over an open segment, mapped by `region`, and claims its free cells.
-    pub fn new(open: OpenSegment, region: Region) -> BulkSegment {
+    pub(crate) fn new(open: OpenSegment, region: Region) -> BulkSegment {
         let start = open.start;
         let claimed = open.cells.claim_rest();
         let cell_bytes = open.cells.cell_offset(1);
@@ -39,7 +39,7 @@ impl BulkSegment {
 
     /// The region that maps the segment's file.
     #[inline]
-    pub fn region(&self) -> &Region {
+    pub(crate) fn region(&self) -> &Region {
         &self.region
     }
 
@@ -47,7 +47,7 @@ impl BulkSegment {
     /// it flushes many at a time: a locked instruction waits for the flushes before it, and the
     /// row's page is locked next.
     #[inline]
-    pub fn written(&mut self, at: u64, bytes: u64) {
+    pub(crate) fn written(&mut self, at: u64, bytes: u64) {
         let line = at & !(LINE_BYTES - 1);
         if line > self.end.next_multiple_of(LINE_BYTES) {
             self.flush();
@@ -66,7 +66,7 @@ impl BulkSegment {
     }
 
     /// Flushes versions that are not flushed yet.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.end > self.flushed {
             self.region.flush(self.flushed, self.end - self.flushed);
             self.flushed = self.end;
@@ -74,7 +74,7 @@ impl BulkSegment {
     }
 
     /// Flushes the rest and frees the cells not used.
-    pub fn retire(mut self) -> OpenSegment {
+    pub(crate) fn retire(mut self) -> OpenSegment {
         self.flush();
         self.open.cells.free_rest(&self.claimed);
         self.open
@@ -101,7 +101,7 @@ impl OpenCells for BulkSegment {
 }
 
 /// Marks a bulk insert as the owner of segments.
-pub enum Bulk {}
+pub(crate) enum Bulk {}
 
 impl SegmentOwner for Bulk {
     type Segment = BulkSegment;

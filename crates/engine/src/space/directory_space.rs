@@ -49,7 +49,7 @@ impl Lists {
 
 /// The last pages of a row directory, all of them free, while the directory's free places are
 /// locked.
-pub struct Tail<'a> {
+pub(crate) struct Tail<'a> {
     lists: MutexGuard<'a, Lists>,
     first: u64,
     end: u64,
@@ -57,14 +57,14 @@ pub struct Tail<'a> {
 
 impl Tail<'_> {
     /// Number of segments of `file` that the pages take.
-    pub fn segments(&self, file: &DataFile, directory: &Directory) -> u32 {
+    pub(crate) fn segments(&self, file: &DataFile, directory: &Directory) -> u32 {
         ((self.end - self.first) * 8 * directory.page_words() as u64 / file.segment_bytes()) as u32
     }
 
     /// The incarnation with which words of new pages begin once these pages are gone, so that no
     /// old RID finds a later row. `None` if theirs are too far apart for that
     /// ([`Word::last_incarnation`]).
-    pub fn next_incarnation(&self, chain: &Chain) -> Option<u16> {
+    pub(crate) fn next_incarnation(&self, chain: &Chain) -> Option<u16> {
         let directory = chain.directory();
         let words =
             (self.first..self.end).flat_map(|page| directory.page_rows(page)).map(|row| directory.raw_word(row));
@@ -76,7 +76,7 @@ impl Tail<'_> {
 
     /// Drops the pages. Nobody takes their numbers while this lives: until no link names their
     /// file.
-    pub fn drop_pages(&mut self, directory: &Directory) {
+    pub(crate) fn drop_pages(&mut self, directory: &Directory) {
         let first = self.first;
         self.lists.pages.retain(|free| free.page < first);
         directory.drop_pages(first);
@@ -95,7 +95,7 @@ impl Tail<'_> {
 /// never finds a later row. The last pages of the directory may go with their file
 /// (`file_return.rs`); the words of the pages that take their numbers later begin with an
 /// incarnation that none of them had.
-pub struct DirectorySpace {
+pub(crate) struct DirectorySpace {
     lists: Mutex<Lists>,
     /// Sweeps have found deleted rows.
     found_deleted: AtomicBool,
@@ -103,13 +103,13 @@ pub struct DirectorySpace {
 
 impl DirectorySpace {
     /// The directory space of a new table, whose directory is empty.
-    pub fn create() -> DirectorySpace {
+    pub(crate) fn create() -> DirectorySpace {
         DirectorySpace { lists: Mutex::default(), found_deleted: AtomicBool::new(false) }
     }
 
     /// Builds the directory of an existing table from its segments `found`, each with the number of
     /// its first page, in the order of the pages.
-    pub fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
+    pub(crate) fn open(segments: &Segments, found: Vec<(u32, SegmentId)>) -> Result<DirectorySpace> {
         let (chain, directory) = (segments.chain(), segments.chain().directory());
         for (page, id) in found {
             let file = chain.file_of(id);
@@ -126,54 +126,54 @@ impl DirectorySpace {
     }
 
     /// Adds RIDs to the free ones.
-    pub fn put_rids(&self, directory: &Directory, rids: impl IntoIterator<Item = Rid>) {
+    pub(crate) fn put_rids(&self, directory: &Directory, rids: impl IntoIterator<Item = Rid>) {
         self.lists.lock().rids.put(directory, rids);
     }
 
     /// Takes up to `count` free RIDs.
-    pub fn take_rids(&self, directory: &Directory, count: usize) -> Vec<Rid> {
+    pub(crate) fn take_rids(&self, directory: &Directory, count: usize) -> Vec<Rid> {
         self.lists.lock().rids.take(directory, count)
     }
 
     /// The rows of the free RIDs in the list.
-    pub fn free_rows(&self, directory: &Directory) -> Vec<u64> {
+    pub(crate) fn free_rows(&self, directory: &Directory) -> Vec<u64> {
         self.lists.lock().rids.rows(directory).collect()
     }
 
     /// Number of the free RIDs in the list.
-    pub fn free_rids(&self) -> usize {
+    pub(crate) fn free_rids(&self) -> usize {
         self.lists.lock().rids.len()
     }
 
     /// Number of RIDs that were freed although they were free.
-    pub fn freed_twice(&self) -> usize {
+    pub(crate) fn freed_twice(&self) -> usize {
         self.lists.lock().rids.freed_twice()
     }
 
     /// The free pages.
-    pub fn free_pages(&self) -> Vec<u64> {
+    pub(crate) fn free_pages(&self) -> Vec<u64> {
         self.lists.lock().pages.iter().map(|free| free.page).collect()
     }
 
     /// Whether at least a page's worth and a quarter of all RIDs are free: inserts then use them up
     /// before the directory grows.
-    pub fn has_many_rids(&self, segments: &Segments) -> bool {
+    pub(crate) fn has_many_rids(&self, segments: &Segments) -> bool {
         let free = self.lists.lock().rids.len() as u64;
         free >= segments.chain().context().geometry.page_words && free * 4 >= segments.chain().directory().row_places()
     }
 
     /// Reserves a row that a prepared transaction inserted: the sweep must not take it for free.
-    pub fn reserve_row(&self, row: u64) {
+    pub(crate) fn reserve_row(&self, row: u64) {
         self.lists.lock().reserved_rows.insert(row);
     }
 
     /// Reserves a page that a prepared transaction filled: the sweep must not take it for free.
-    pub fn reserve_page(&self, page: u64) {
+    pub(crate) fn reserve_page(&self, page: u64) {
         self.lists.lock().reserved_pages.insert(page);
     }
 
     /// Adds a page that a transaction took and did not publish to the free ones.
-    pub fn put_page(&self, page: u64) {
+    pub(crate) fn put_page(&self, page: u64) {
         self.lists
             .lock()
             .pages
@@ -182,7 +182,7 @@ impl DirectorySpace {
 
     /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in
     /// use. Sweeps, then grows the directory, if none is free.
-    pub fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
+    pub(crate) fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
         loop {
             let page = self.lists.lock().pages.pop_back();
             match page {
@@ -207,7 +207,7 @@ impl DirectorySpace {
     /// snapshot may be older than their publication: their states are at or below `limit`. Nobody
     /// takes a page before its state is fenced: a crash must not find it published with the words
     /// of its next user (I3, I4).
-    pub fn give_back(&self, limit: Csn, segments: &Segments, shadows: &Shadows) {
+    pub(crate) fn give_back(&self, limit: Csn, segments: &Segments, shadows: &Shadows) {
         let directory = segments.chain().directory();
         let mut lists = self.lists.lock();
         let mut returned = Vec::new();
@@ -240,7 +240,7 @@ impl DirectorySpace {
 
     /// Locks the free places, and finds the directory's last pages, which lie in `file`. `None`
     /// unless they are free, all of them. There may be none.
-    pub fn tail(&self, directory: &Directory, file: &DataFile) -> Option<Tail<'_>> {
+    pub(crate) fn tail(&self, directory: &Directory, file: &DataFile) -> Option<Tail<'_>> {
         let lists = self.lists.lock();
         let tail = Tail { first: directory.tail_in(file.sequence()), end: directory.page_count(), lists };
         let free = tail.lists.pages.iter().filter(|free| free.page >= tail.first).count() as u64;
@@ -278,7 +278,7 @@ impl DirectorySpace {
     /// Sweeps up to `count` directory pages for free pages and RIDs, and for rows that an earlier
     /// run deleted. A row that a commit of this run deleted is left to the purge of that commit.
     /// Returns the number of pages swept.
-    pub fn sweep(&self, count: usize, segments: &Segments, shadows: &Shadows) -> Result<usize> {
+    pub(crate) fn sweep(&self, count: usize, segments: &Segments, shadows: &Shadows) -> Result<usize> {
         let directory = segments.chain().directory();
         for done in 0..count {
             let mut lists = self.lists.lock();
@@ -321,7 +321,7 @@ impl DirectorySpace {
 
     /// Takes the deleted rows that sweeps have found; `None` if there are none.
     #[inline]
-    pub fn take_deleted(&self) -> Option<Vec<(Rid, Word)>> {
+    pub(crate) fn take_deleted(&self) -> Option<Vec<(Rid, Word)>> {
         if !self.found_deleted.load(Ordering::Acquire) {
             return None;
         }
@@ -333,7 +333,7 @@ impl DirectorySpace {
     /// Empties the directory words of deleted rows, fences, and frees their RIDs under the next
     /// incarnation. It holds the lists' lock, so that a RID in an unswept segment is left to the
     /// sweep and no RID is freed twice (I8).
-    pub fn clear_deleted(&self, segments: &Segments, deleted: &[(Rid, Word)]) {
+    pub(crate) fn clear_deleted(&self, segments: &Segments, deleted: &[(Rid, Word)]) {
         if deleted.is_empty() {
             return;
         }
@@ -363,7 +363,7 @@ impl DirectorySpace {
     }
 
     /// Number of pages still to be swept.
-    pub fn unswept_count(&self) -> usize {
+    pub(crate) fn unswept_count(&self) -> usize {
         let unswept = self.lists.lock().unswept.clone();
         (unswept.end - unswept.start) as usize
     }

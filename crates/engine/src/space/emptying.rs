@@ -23,7 +23,7 @@ const CELL_COST_MIN: u64 = 512;
 
 /// The segments of a table that are being emptied.
 #[derive(Default)]
-pub struct Emptying {
+pub(crate) struct Emptying {
     segments: Vec<Emptied>,
     /// The next one to look at in this pass.
     next: usize,
@@ -40,7 +40,7 @@ impl Emptying {
     /// The rows to be moved next: RIDs, and the words that name their versions. They are in cells
     /// of about half of `bytes`, which are taken off. Chooses other segments after the last pass,
     /// if purge has come to the last move.
-    pub fn next_rows(&mut self, segments: &Segments, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
+    pub(crate) fn next_rows(&mut self, segments: &Segments, bytes: &mut u64, purged: Csn) -> Vec<(Rid, Word)> {
         if self.next == self.segments.len() {
             self.end_pass(segments, purged);
         }
@@ -74,7 +74,7 @@ impl Emptying {
     }
 
     /// Notes that commit `csn` has moved rows.
-    pub fn note_moved(&mut self, csn: Csn) {
+    pub(crate) fn note_moved(&mut self, csn: Csn) {
         self.moved = csn;
         self.paused = 0;
     }

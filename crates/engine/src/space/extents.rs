@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Adjacent granules of one file, counted through all of its segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granules {
+pub(crate) struct Granules {
     /// Sequence number of the file.
     pub file: u32,
     /// The first granule.
@@ -20,12 +20,12 @@ pub struct Granules {
 
 impl Granules {
     /// The granule after the last.
-    pub fn end(self) -> u32 {
+    pub(crate) fn end(self) -> u32 {
         self.first + self.count
     }
 
     /// Those of these granules that are from `first` on and before `end`.
-    pub fn within(self, first: u32, end: u32) -> Granules {
+    pub(crate) fn within(self, first: u32, end: u32) -> Granules {
         let first = first.clamp(self.first, self.end());
         Granules { first, count: end.clamp(first, self.end()) - first, ..self }
     }
@@ -56,7 +56,7 @@ struct Map {
 /// segment without any is free for every use (`free.rs`). All of it is DRAM; a sweep rebuilds it
 /// after a restart.
 #[derive(Default)]
-pub struct Extents {
+pub(crate) struct Extents {
     maps: FxHashMap<SegmentId, Map>,
     /// Runs of free granules, by file and first granule.
     free: BTreeMap<(u32, u32), Granules>,
@@ -68,7 +68,7 @@ pub struct Extents {
 
 impl Extents {
     /// Takes granules for `bytes` from the end of the smallest free run that has room.
-    pub fn take(&mut self, bytes: u64) -> Option<Granules> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Option<Granules> {
         let (_, file, first) = *self.by_bytes.range((bytes, 0, 0)..).next()?;
         let run = self.take_run(file, first).expect("listed twice");
         let split = run.end() - bytes.div_ceil(run.bytes_each) as u32;
@@ -79,7 +79,7 @@ impl Extents {
     }
 
     /// Takes the whole free run that begins with granule `first` of `file`, if one does.
-    pub fn take_run(&mut self, file: u32, first: u32) -> Option<Granules> {
+    pub(crate) fn take_run(&mut self, file: u32, first: u32) -> Option<Granules> {
         let run = self.free.remove(&(file, first))?;
         self.by_bytes.remove(&(u64::from(run.count) * run.bytes_each, file, first));
         Some(run)
@@ -87,7 +87,7 @@ impl Extents {
 
     /// Number of granules in the free run that begins with granule `first` of `file`; 0 if none
     /// does.
-    pub fn run_at(&self, file: u32, first: u32) -> u32 {
+    pub(crate) fn run_at(&self, file: u32, first: u32) -> u32 {
         self.free.get(&(file, first)).map_or(0, |run| run.count)
     }
 
@@ -99,7 +99,7 @@ impl Extents {
     }
 
     /// Marks the granules of an extent as used. They must be on no list.
-    pub fn mark(&mut self, extent: Granules) {
+    pub(crate) fn mark(&mut self, extent: Granules) {
         let mut first = 1 << (extent.first % GRANULES);
         for (id, bits) in extent.by_segment() {
             let map = self.maps.entry(id).or_default();
@@ -130,7 +130,7 @@ impl Extents {
     }
 
     /// Whether an extent begins with granule `first` of `file`.
-    pub fn begins_at(&self, file: u32, first: u32) -> bool {
+    pub(crate) fn begins_at(&self, file: u32, first: u32) -> bool {
         let id = SegmentId { file, index: first / GRANULES };
         self.maps.get(&id).is_some_and(|map| map.first & 1 << (first % GRANULES) != 0)
     }
@@ -138,7 +138,7 @@ impl Extents {
     /// Frees the extent that begins with granule `first` of `file`. Returns the segments that no
     /// extent is in any more, or `None` if no extent begins there.
     #[must_use]
-    pub fn free(&mut self, file: u32, first: u32, bytes_each: u64) -> Option<Vec<SegmentId>> {
+    pub(crate) fn free(&mut self, file: u32, first: u32, bytes_each: u64) -> Option<Vec<SegmentId>> {
         let extent = self.extent_at(file, first, bytes_each)?;
         for (id, bits) in extent.by_segment() {
             let map = self.maps.get_mut(&id).expect("an extent has maps");
@@ -151,7 +151,7 @@ impl Extents {
     /// Adds granules to the free ones, and joins them with their neighbours. Returns the segments
     /// that no extent is in any more.
     #[must_use]
-    pub fn put_free(&mut self, granules: Granules) -> Vec<SegmentId> {
+    pub(crate) fn put_free(&mut self, granules: Granules) -> Vec<SegmentId> {
         if granules.count == 0 {
             return Vec::new();
         }
@@ -181,7 +181,7 @@ impl Extents {
     }
 
     /// Takes those of `granules` off the list that are on it.
-    pub fn take_out(&mut self, granules: Granules) {
+    pub(crate) fn take_out(&mut self, granules: Granules) {
         let (file, first) = (granules.file, granules.first);
         let mut runs: Vec<_> = self.free.range((file, first)..(file, granules.end())).map(|(_, run)| *run).collect();
         runs.extend(self.free.range((file, 0)..(file, first)).next_back().map(|(_, run)| *run));
@@ -193,35 +193,35 @@ impl Extents {
     }
 
     /// Whether all of `granules` are unused.
-    pub fn is_free(&self, granules: Granules) -> bool {
+    pub(crate) fn is_free(&self, granules: Granules) -> bool {
         granules.by_segment().all(|(id, bits)| self.maps.get(&id).is_none_or(|map| map.used & bits == 0))
     }
 
     /// Whether an extent, or a part of one, is in a segment.
-    pub fn contains(&self, id: SegmentId) -> bool {
+    pub(crate) fn contains(&self, id: SegmentId) -> bool {
         self.maps.contains_key(&id)
     }
 
     /// Number of extents that begin in a segment.
-    pub fn count_in(&self, id: SegmentId) -> usize {
+    pub(crate) fn count_in(&self, id: SegmentId) -> usize {
         self.maps.get(&id).map_or(0, |map| map.first.count_ones() as usize)
     }
 
     /// Number of free granules in a segment that are on the list. For the audit of a table at rest.
-    pub fn listed_in(&self, id: SegmentId) -> u32 {
+    pub(crate) fn listed_in(&self, id: SegmentId) -> u32 {
         let (first, end) = (id.index * GRANULES, (id.index + 1) * GRANULES);
         let of_file = self.free.range((id.file, 0)..(id.file, end));
         of_file.rev().take_while(|(_, run)| run.end() > first).map(|(_, run)| run.within(first, end).count).sum()
     }
 
     /// Number of granules in use in a segment.
-    pub fn used_in(&self, id: SegmentId) -> u32 {
+    pub(crate) fn used_in(&self, id: SegmentId) -> u32 {
         self.maps.get(&id).map_or(0, |map| map.used.count_ones())
     }
 
     /// Adds a segment to those to be swept. Returns whether a range of them begins with it.
     /// Segments are added in their order.
-    pub fn put_unswept(&mut self, id: SegmentId) -> bool {
+    pub(crate) fn put_unswept(&mut self, id: SegmentId) -> bool {
         if let Some((first, length)) = self.unswept.range_mut(..id).next_back()
             && first.file == id.file
             && first.index + *length == id.index
@@ -235,7 +235,7 @@ impl Extents {
 
     /// Takes the range of adjacent segments, to be swept together, that `id` is in. Returns its
     /// first and its length.
-    pub fn take_unswept(&mut self, id: SegmentId) -> Option<(SegmentId, u32)> {
+    pub(crate) fn take_unswept(&mut self, id: SegmentId) -> Option<(SegmentId, u32)> {
         let (first, length) = self.unswept.range(..=id).next_back().map(|(first, length)| (*first, *length))?;
         if first.file != id.file || first.index + length <= id.index {
             return None;

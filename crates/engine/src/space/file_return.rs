@@ -31,7 +31,7 @@ const GIVEN_BACK_MAX: usize = 64;
 /// Nobody takes a segment, a page or the file's place in the chain meanwhile: the locks of all
 /// three are held, in the order growing; the directory's free places; the free segments.
 #[derive(Default)]
-pub struct FileReturn {
+pub(crate) struct FileReturn {
     /// Rounds in a row that have found the last file empty.
     rounds: AtomicU32,
 }
@@ -39,7 +39,7 @@ pub struct FileReturn {
 impl FileReturn {
     /// A round of purge: gives the last file back if it may go. `let_go` frees what shards have at
     /// hand in a file. One thread at a time may call this.
-    pub fn round(&self, segments: &Segments, directory_space: &DirectorySpace, let_go: impl FnOnce(u32)) {
+    pub(crate) fn round(&self, segments: &Segments, directory_space: &DirectorySpace, let_go: impl FnOnce(u32)) {
         let Some(last) = spare_file(segments) else { return self.rounds.store(0, Ordering::Relaxed) };
         let_go(last);
         let _growing = segments.stop_growing();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Units that the versions of each class of cells have wasted in larger cells. They never shrink:
 /// versions that are freed do not count back.
-pub struct Fragmentation([AtomicU32; CLASS_SLOTS]);
+pub(crate) struct Fragmentation([AtomicU32; CLASS_SLOTS]);
 
 impl Default for Fragmentation {
     fn default() -> Fragmentation {
@@ -17,12 +17,12 @@ impl Default for Fragmentation {
 
 impl Fragmentation {
     /// Adds `units` that a version of `class` wastes.
-    pub fn add(&self, class: u32, units: u32) {
+    pub(crate) fn add(&self, class: u32, units: u32) {
         self.0[cells::class_slot(class)].fetch_add(units, Ordering::Relaxed);
     }
 
     /// Whether `class` has wasted a quarter of a segment, and so earned segments of its own.
-    pub fn is_earned(&self, class: u32, segment_bytes: u64) -> bool {
+    pub(crate) fn is_earned(&self, class: u32, segment_bytes: u64) -> bool {
         let lost = self.0[cells::class_slot(class)].load(Ordering::Relaxed);
         u64::from(lost) * UNIT_BYTES >= segment_bytes / 4
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
 
 /// Room for an extent that was taken from the lists.
-pub struct TakenExtent {
+pub(crate) struct TakenExtent {
     /// The granules of the extent.
     pub extent: Granules,
     /// Those of its segments that were free, and still have their old descriptors.
@@ -21,7 +21,7 @@ pub struct TakenExtent {
 /// The segments of a table that are free, that offer free cells, or that are still to be swept; and
 /// its extents.
 #[derive(Default)]
-pub struct FreeSegments {
+pub(crate) struct FreeSegments {
     /// Ranges of adjacent free segments: the first of each, and their number.
     free: BTreeMap<SegmentId, u32>,
     count: usize,
@@ -39,12 +39,12 @@ pub struct FreeSegments {
 
 impl FreeSegments {
     /// Adds all segments of a new file.
-    pub fn put_file(&mut self, file: &DataFile) {
+    pub(crate) fn put_file(&mut self, file: &DataFile) {
         self.insert(SegmentId { file: file.sequence(), index: 0 }, file.segment_count(), file);
     }
 
     /// Adds a free segment of `file`.
-    pub fn put(&mut self, file: &DataFile, index: u32) {
+    pub(crate) fn put(&mut self, file: &DataFile, index: u32) {
         let (mut first, mut length) = (SegmentId { file: file.sequence(), index }, 1);
         if let Some((&before, &count)) = self.free.range(..first).next_back()
             && before.file == first.file
@@ -95,28 +95,28 @@ impl FreeSegments {
     }
 
     /// Whether a segment is on the list of free ones.
-    pub fn contains(&self, id: SegmentId) -> bool {
+    pub(crate) fn contains(&self, id: SegmentId) -> bool {
         self.range_of(id).is_some()
     }
 
     /// Bytes in free segments.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Number of free segments in `file`.
-    pub fn count_in(&self, file: &DataFile) -> u32 {
+    pub(crate) fn count_in(&self, file: &DataFile) -> u32 {
         self.by_file.get(file.sequence() as usize).copied().unwrap_or(0)
     }
 
     /// Bytes in the free segments of `file`.
-    pub fn bytes_in(&self, file: &DataFile) -> u64 {
+    pub(crate) fn bytes_in(&self, file: &DataFile) -> u64 {
         u64::from(self.count_in(file)) * file.segment_bytes()
     }
 
     /// Forgets all segments of `file`, which is given back: those that are not free hold free pages
     /// of the directory.
-    pub fn remove_file(&mut self, file: &DataFile) {
+    pub(crate) fn remove_file(&mut self, file: &DataFile) {
         let [first, last] = [0, u32::MAX].map(|index| SegmentId { file: file.sequence(), index });
         let ranges: Vec<_> = self.free.range(first..=last).map(|(first, length)| (*first, *length)).collect();
         for (first, length) in ranges {
@@ -127,7 +127,7 @@ impl FreeSegments {
     }
 
     /// Takes the first free segment of at least `segment_bytes`, if `kept` others stay free.
-    pub fn take(&mut self, chain: &Chain, segment_bytes: u64, kept: u32) -> Option<SegmentId> {
+    pub(crate) fn take(&mut self, chain: &Chain, segment_bytes: u64, kept: u32) -> Option<SegmentId> {
         if self.count < 1 + kept as usize {
             return None;
         }
@@ -141,7 +141,7 @@ impl FreeSegments {
     /// range of free segments together with the free granules behind it, if `kept` other segments
     /// stay free. Extents fill a file from its end and cells from its beginning, so they do not
     /// part each other's room.
-    pub fn take_extent(&mut self, chain: &Chain, bytes: u64, kept: u32) -> Option<TakenExtent> {
+    pub(crate) fn take_extent(&mut self, chain: &Chain, bytes: u64, kept: u32) -> Option<TakenExtent> {
         if let Some(extent) = self.extents.take(bytes) {
             return Some(TakenExtent { extent, fresh: 0..0, rest: Granules { count: 0, ..extent } });
         }
@@ -169,14 +169,14 @@ impl FreeSegments {
     }
 
     /// Adds granules to the free ones.
-    pub fn put_granules(&mut self, file: &DataFile, granules: Granules) {
+    pub(crate) fn put_granules(&mut self, file: &DataFile, granules: Granules) {
         for id in self.extents.put_free(granules) {
             self.put(file, id.index);
         }
     }
 
     /// Frees the extent that begins with granule `first` of `file`. Returns whether one does.
-    pub fn free_extent(&mut self, file: &DataFile, first: u32) -> bool {
+    pub(crate) fn free_extent(&mut self, file: &DataFile, first: u32) -> bool {
         let emptied = self.extents.free(file.sequence(), first, file.granule_bytes());
         for id in emptied.iter().flatten() {
             self.put(file, id.index);
@@ -186,7 +186,7 @@ impl FreeSegments {
 
     /// Takes exactly `granules` for an extent, which recovery has found in use. Returns whether
     /// they were free.
-    pub fn keep_extent(&mut self, file: &DataFile, granules: Granules) -> bool {
+    pub(crate) fn keep_extent(&mut self, file: &DataFile, granules: Granules) -> bool {
         if granules.count == 0 || !self.extents.is_free(granules) {
             return false;
         }
@@ -208,18 +208,18 @@ impl FreeSegments {
     }
 
     /// Offers the free cells, of `units`, of a segment without an owner.
-    pub fn put_reusable(&mut self, units: u32, id: SegmentId) {
+    pub(crate) fn put_reusable(&mut self, units: u32, id: SegmentId) {
         self.reusable.insert((units, id));
     }
 
     /// Withdraws the offer of a segment.
-    pub fn remove_reusable(&mut self, units: u32, id: SegmentId) {
+    pub(crate) fn remove_reusable(&mut self, units: u32, id: SegmentId) {
         self.reusable.remove(&(units, id));
         self.sparse.remove(units, id);
     }
 
     /// Takes a segment that offers cells of the smallest class within `classes`.
-    pub fn take_reusable(&mut self, classes: RangeInclusive<u32>) -> Option<SegmentId> {
+    pub(crate) fn take_reusable(&mut self, classes: RangeInclusive<u32>) -> Option<SegmentId> {
         let first = SegmentId { file: 0, index: 0 };
         let last = SegmentId { file: u32::MAX, index: u32::MAX };
         let found = *self.reusable.range((*classes.start(), first)..=(*classes.end(), last)).next()?;
@@ -228,29 +228,29 @@ impl FreeSegments {
     }
 
     /// The segments that offer free cells, with the units of their cells.
-    pub fn reusable(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
+    pub(crate) fn reusable(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
         self.reusable.iter().copied()
     }
 
     /// Adds a segment to those to be swept.
-    pub fn put_unswept(&mut self, id: SegmentId) {
+    pub(crate) fn put_unswept(&mut self, id: SegmentId) {
         self.unswept.push_back(id);
     }
 
     /// Adds a segment of extents to those to be swept. Adjacent ones are swept together.
-    pub fn put_unswept_extents(&mut self, id: SegmentId) {
+    pub(crate) fn put_unswept_extents(&mut self, id: SegmentId) {
         if self.extents.put_unswept(id) {
             self.unswept.push_back(id);
         }
     }
 
     /// Takes a segment to be swept.
-    pub fn next_unswept(&mut self) -> Option<SegmentId> {
+    pub(crate) fn next_unswept(&mut self) -> Option<SegmentId> {
         self.unswept.pop_front()
     }
 
     /// Number of segments still to be swept.
-    pub fn unswept_count(&self) -> usize {
+    pub(crate) fn unswept_count(&self) -> usize {
         self.unswept.len()
     }
 }

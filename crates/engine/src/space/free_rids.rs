@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Free RIDs.
 #[derive(Default)]
-pub struct FreeRids {
+pub(crate) struct FreeRids {
     pages: BTreeMap<u64, RowSet>,
     /// Pages all of whose RIDs were free at some time since the last [`FreeRids::take_whole`].
     whole: Vec<u64>,
@@ -21,7 +21,7 @@ pub struct FreeRids {
 
 impl FreeRids {
     /// Adds RIDs, those of a page preferably one after the other.
-    pub fn put(&mut self, directory: &Directory, rids: impl IntoIterator<Item = Rid>) {
+    pub(crate) fn put(&mut self, directory: &Directory, rids: impl IntoIterator<Item = Rid>) {
         let rows: Vec<u64> = rids.into_iter().map(Rid::row).collect();
         for of_page in rows.chunk_by(|row, next| directory.page_of(*row) == directory.page_of(*next)) {
             let page = directory.page_of(of_page[0]);
@@ -36,7 +36,7 @@ impl FreeRids {
     }
 
     /// Takes up to `count` RIDs from the first pages, in descending order.
-    pub fn take(&mut self, directory: &Directory, count: usize) -> Vec<Rid> {
+    pub(crate) fn take(&mut self, directory: &Directory, count: usize) -> Vec<Rid> {
         let mut taken = Vec::new();
         while taken.len() < count
             && let Some(mut first) = self.pages.first_entry()
@@ -58,7 +58,7 @@ impl FreeRids {
     }
 
     /// The pages that may be whole, to be asked by [`FreeRids::is_whole`]; the highest first.
-    pub fn take_whole(&mut self) -> Vec<u64> {
+    pub(crate) fn take_whole(&mut self) -> Vec<u64> {
         let mut whole = std::mem::take(&mut self.whole);
         whole.sort_unstable_by(|one, other| other.cmp(one));
         whole.dedup();
@@ -66,34 +66,34 @@ impl FreeRids {
     }
 
     /// Notes again a page that stays whole for now.
-    pub fn leave_whole(&mut self, page: u64) {
+    pub(crate) fn leave_whole(&mut self, page: u64) {
         self.whole.push(page);
     }
 
     /// Whether all RIDs of page `page` are free.
-    pub fn is_whole(&self, directory: &Directory, page: u64) -> bool {
+    pub(crate) fn is_whole(&self, directory: &Directory, page: u64) -> bool {
         // Planted: a page is whole although a transaction has one of its RIDs.
         let missing = usize::from(perdura_pmem::planted(Mutant::PageReturnedWithRidInUse));
         self.pages.get(&page).is_some_and(|set| set.len() + missing >= directory.rows_in_page())
     }
 
     /// Takes all RIDs of page `page` off the list.
-    pub fn remove_page(&mut self, page: u64) {
+    pub(crate) fn remove_page(&mut self, page: u64) {
         self.count -= self.pages.remove(&page).map_or(0, |set| set.len());
     }
 
     /// Number of RIDs.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// Number of RIDs that were freed twice.
-    pub fn freed_twice(&self) -> usize {
+    pub(crate) fn freed_twice(&self) -> usize {
         self.twice
     }
 
     /// The rows of all RIDs, in ascending order.
-    pub fn rows<'a>(&'a self, directory: &'a Directory) -> impl Iterator<Item = u64> + 'a {
+    pub(crate) fn rows<'a>(&'a self, directory: &'a Directory) -> impl Iterator<Item = u64> + 'a {
         self.pages.iter().flat_map(|(page, set)| {
             let base = directory.page_base(*page);
             set.iter().map(move |position| base + u64::from(position))

@@ -8,7 +8,7 @@ use crate::format::Word;
 use std::ops::RangeInclusive;
 
 /// How a kind of owner takes segments over and closes them.
-pub trait SegmentOwner {
+pub(crate) trait SegmentOwner {
     /// An open segment of this kind of owner.
     type Segment: OpenCells;
 
@@ -33,7 +33,7 @@ pub trait SegmentOwner {
 ///
 /// So for each class in use an owner wastes at most a quarter of a segment and the unfilled part of
 /// one, beside what rounding versions up to cells wastes.
-pub struct OpenSet<O: SegmentOwner> {
+pub(crate) struct OpenSet<O: SegmentOwner> {
     segments: Vec<O::Segment>,
     /// By slot of the class: 1 + position in `segments`, or 0. Empty until the first segment is
     /// opened.
@@ -53,7 +53,7 @@ impl<O: SegmentOwner> OpenSet<O> {
     /// DeviceFull or TableFull if there is neither a cell of that class or a larger one, nor room
     /// for a segment; Damaged.
     #[inline]
-    pub fn claim(&mut self, segments: &Segments, class: u32) -> Result<(Word, &mut O::Segment)> {
+    pub(crate) fn claim(&mut self, segments: &Segments, class: u32) -> Result<(Word, &mut O::Segment)> {
         if let Some(position) = self.position(class)
             && let Some(word) = self.segments[position].claim()
         {
@@ -113,7 +113,7 @@ impl<O: SegmentOwner> OpenSet<O> {
     /// Claims a cell of one of `classes`, the smallest that is free in a segment that is open or
     /// offered; `None` if there is none. It takes no segment into use, and what the version wastes
     /// was counted when it was written first.
-    pub fn claim_offered(
+    pub(crate) fn claim_offered(
         &mut self,
         segments: &Segments,
         classes: RangeInclusive<u32>,
@@ -153,19 +153,19 @@ impl<O: SegmentOwner> OpenSet<O> {
     }
 
     /// The open segments.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut O::Segment> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut O::Segment> {
         self.segments.iter_mut()
     }
 
     /// Closes the open segments that `goes` returns true for.
-    pub fn close_those(&mut self, segments: &Segments, goes: impl Fn(&O::Segment) -> bool) {
+    pub(crate) fn close_those(&mut self, segments: &Segments, goes: impl Fn(&O::Segment) -> bool) {
         while let Some(position) = self.segments.iter().position(&goes) {
             O::close(segments, self.remove(position));
         }
     }
 
     /// Closes all open segments.
-    pub fn close_all(&mut self, segments: &Segments) {
+    pub(crate) fn close_all(&mut self, segments: &Segments) {
         while let Some(last) = self.segments.len().checked_sub(1) {
             O::close(segments, self.remove(last));
         }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most pages purged in one batch, after which purge lets others have the core: some 0.4 ms for
 /// full pages.
-pub const BATCH: usize = 16;
+pub(crate) const BATCH: usize = 16;
 
 /// Versions that a commit hands to purge.
 #[derive(Default)]
-pub struct Retired {
+pub(crate) struct Retired {
     /// CSN of the commit.
     pub csn: Csn,
     /// The pages in which it replaced or deleted rows, as far as purge does not know of them.
@@ -27,7 +27,7 @@ pub struct Retired {
 
 /// Versions that purge has taken from the shadows of some pages.
 #[derive(Default)]
-pub struct Reclaimed {
+pub(crate) struct Reclaimed {
     /// Versions that were replaced.
     pub versions: Vec<Word>,
     /// Rows that were deleted, with the words that name their last versions.
@@ -55,7 +55,7 @@ struct Queue {
 /// have gathered: what they replaced between them is unreachable too. So neither memory nor space
 /// grows with the number of commits.
 #[derive(Default)]
-pub struct PurgeQueue {
+pub(crate) struct PurgeQueue {
     queue: Mutex<Queue>,
     rows: AtomicU64,
 }
@@ -63,17 +63,17 @@ pub struct PurgeQueue {
 impl PurgeQueue {
     /// Counts rows that a commit has changed, before the commit is stored: purge may take them from
     /// then on.
-    pub fn count(&self, rows: u64) {
+    pub(crate) fn count(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Counts changes that purge has forgotten.
-    pub fn count_purged(&self, changes: u64) {
+    pub(crate) fn count_purged(&self, changes: u64) {
         self.rows.fetch_sub(changes, Ordering::Relaxed);
     }
 
     /// Adds the pages of a commit.
-    pub fn push(&self, retired: Retired) {
+    pub(crate) fn push(&self, retired: Retired) {
         if retired.pages.is_empty() && retired.crowded.is_empty() {
             return;
         }
@@ -83,12 +83,12 @@ impl PurgeQueue {
     }
 
     /// Adds a page whose oldest commit is `csn`.
-    pub fn push_page(&self, csn: Csn, page: u64) {
+    pub(crate) fn push_page(&self, csn: Csn, page: u64) {
         self.queue.lock().pages.push(Reverse((csn, page)));
     }
 
     /// Takes a batch of pages with commits at or below `limit`.
-    pub fn take(&self, limit: Csn) -> Vec<u64> {
+    pub(crate) fn take(&self, limit: Csn) -> Vec<u64> {
         let mut queue = self.queue.lock();
         let mut pages = Vec::new();
         while pages.len() < BATCH && queue.pages.peek().is_some_and(|Reverse((csn, _))| *csn <= limit) {
@@ -103,27 +103,27 @@ impl PurgeQueue {
     }
 
     /// Takes the pages in which stored commits are to be merged.
-    pub fn take_crowded(&self) -> Vec<u64> {
+    pub(crate) fn take_crowded(&self) -> Vec<u64> {
         std::mem::take(&mut self.queue.lock().crowded)
     }
 
     /// Puts back pages in which there is more to merge in the next round.
-    pub fn put_crowded(&self, pages: Vec<u64>) {
+    pub(crate) fn put_crowded(&self, pages: Vec<u64>) {
         self.queue.lock().crowded.extend(pages);
     }
 
     /// Number of row changes that wait; several commits that are merged count as one.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 
     /// Whether a page waits with a commit at or below `limit`.
-    pub fn is_due(&self, limit: Csn) -> bool {
+    pub(crate) fn is_due(&self, limit: Csn) -> bool {
         self.queue.lock().pages.peek().is_some_and(|Reverse((csn, _))| *csn <= limit)
     }
 
     /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.lock().pages.is_empty()
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// An open segment, whose cells one owner fills.
-pub trait OpenCells {
+pub(crate) trait OpenCells {
     /// Size of its cells, in units of 8 bytes.
     fn units(&self) -> u32;
 
@@ -29,7 +29,7 @@ pub trait OpenCells {
 
 /// A segment with cells that has an owner.
 #[derive(Clone)]
-pub struct OpenSegment {
+pub(crate) struct OpenSegment {
     /// Place of the segment in the chain.
     pub id: SegmentId,
     /// The map of its cells.
@@ -59,7 +59,7 @@ impl OpenCells for OpenSegment {
 /// its versions is superseded, so while it is unswept the directory names every version in it that
 /// counts. Lock order: growing; the lists; a segment's cells. A sweep of a segment holds only the
 /// last.
-pub struct Segments {
+pub(crate) struct Segments {
     chain: Chain,
     free: Mutex<FreeSegments>,
     growing: Mutex<()>,
@@ -67,7 +67,7 @@ pub struct Segments {
 }
 
 /// Content of the descriptors of an existing table.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The table's segments.
     pub segments: Segments,
     /// Those of the directory, each with the number of its first page, in the order of the pages.
@@ -78,7 +78,7 @@ pub struct Opened {
 
 impl Segments {
     /// The segments of a new table, whose only file is all free.
-    pub fn create(chain: Chain) -> Segments {
+    pub(crate) fn create(chain: Chain) -> Segments {
         let segments = Segments::new(chain);
         segments.free.lock().put_file(segments.chain.file(0).expect("a first file"));
         segments
@@ -89,7 +89,7 @@ impl Segments {
     }
 
     /// Reads the segment descriptors of an existing table.
-    pub fn open(chain: Chain) -> Result<Opened> {
+    pub(crate) fn open(chain: Chain) -> Result<Opened> {
         let segments = Segments::new(chain);
         let (mut directory, mut leaves) = (Vec::new(), Vec::new());
         let mut free = segments.free.lock();
@@ -114,18 +114,18 @@ impl Segments {
 
     /// The chain of the table's files.
     #[inline]
-    pub fn chain(&self) -> &Chain {
+    pub(crate) fn chain(&self) -> &Chain {
         &self.chain
     }
 
     /// Bytes that versions waste in larger cells.
-    pub fn fragmentation(&self) -> &Fragmentation {
+    pub(crate) fn fragmentation(&self) -> &Fragmentation {
         &self.fragmentation
     }
 
     /// Locks the lists of free segments. A thread that also locks a segment's cells locks the lists
     /// first.
-    pub fn free_segments(&self) -> MutexGuard<'_, FreeSegments> {
+    pub(crate) fn free_segments(&self) -> MutexGuard<'_, FreeSegments> {
         self.free.lock()
     }
 
@@ -142,7 +142,7 @@ impl Segments {
     ///
     /// # Errors
     /// DeviceFull, TableFull, NotFound (the table was dropped), Medium.
-    pub fn grow_ahead(&self) -> Result<()> {
+    pub(crate) fn grow_ahead(&self) -> Result<()> {
         let files_seen = self.chain.file_count();
         self.grow_by(files_seen, self.chain.context().file_bytes(files_seen as u32), Need::LEAST)
     }
@@ -157,29 +157,29 @@ impl Segments {
     }
 
     /// Unmaps the files that were given back: nobody else uses the table.
-    pub fn forget_given_back(&mut self) {
+    pub(crate) fn forget_given_back(&mut self) {
         self.chain.forget_given_back();
     }
 
     /// Keeps files from being added to the chain while the guard lives.
-    pub fn stop_growing(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn stop_growing(&self) -> MutexGuard<'_, ()> {
         self.growing.lock()
     }
 
     /// Whether free segments have run low, so that the table needs its next file soon.
-    pub fn is_low(&self) -> bool {
+    pub(crate) fn is_low(&self) -> bool {
         self.free.lock().bytes() < self.chain.low_water()
     }
 
     /// Takes a free segment of at least `segment_bytes`, and sweeps or grows if there is none.
     /// `kept` others stay free.
-    pub fn take_free(&self, segment_bytes: u64, kept: u32) -> Result<SegmentId> {
+    pub(crate) fn take_free(&self, segment_bytes: u64, kept: u32) -> Result<SegmentId> {
         let need = Need { segment_bytes, bytes: segment_bytes, kept };
         self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
     }
 
     /// Makes a segment free that nothing is in.
-    pub fn put_free(&self, id: SegmentId) {
+    pub(crate) fn put_free(&self, id: SegmentId) {
         self.free.lock().put(self.chain.file_of(id), id.index);
     }
 
@@ -206,7 +206,7 @@ impl Segments {
     /// Takes a segment with free cells for one owner: of `class`, or of a larger class if `class`
     /// has not earned segments of its own. `largest` is the largest class that the owner has open.
     /// The segment's use is durable on return (I3).
-    pub fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
+    pub(crate) fn take_cells(&self, class: u32, earned: bool, largest: Option<u32>) -> Result<OpenSegment> {
         let reusable = if earned { class..=class } else { class..=class.saturating_mul(2) };
         if let Some(segment) = self.take_reusable_cells(reusable) {
             return Ok(segment);
@@ -221,18 +221,18 @@ impl Segments {
     }
 
     /// Takes a reusable segment of the smallest class larger than `class`.
-    pub fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
+    pub(crate) fn take_larger_cells(&self, class: u32) -> Option<OpenSegment> {
         self.take_reusable_cells(class + 1..=u32::MAX)
     }
 
     /// Takes a reusable segment of the smallest of `classes`.
-    pub fn take_offered_cells(&self, classes: Range<u32>) -> Option<OpenSegment> {
+    pub(crate) fn take_offered_cells(&self, classes: Range<u32>) -> Option<OpenSegment> {
         if classes.is_empty() { None } else { self.take_reusable_cells(classes.start..=classes.end - 1) }
     }
 
     /// Units of the cell that `word` names; `None` if no cell begins there or the segment is
     /// unswept.
-    pub fn cell_units(&self, word: Word) -> Option<u32> {
+    pub(crate) fn cell_units(&self, word: Word) -> Option<u32> {
         self.cell(word).map(|(_, cells, _)| cells.units())
     }
 
@@ -260,13 +260,13 @@ impl Segments {
 
     /// Returns an open segment that its owner has filled. It becomes free or reusable if enough
     /// cells were freed meanwhile.
-    pub fn release(&self, segment: &OpenSegment) {
+    pub(crate) fn release(&self, segment: &OpenSegment) {
         drop(self.end_ownership(segment));
     }
 
     /// Returns an open segment with unused cells. However few these are, the next owner continues
     /// there.
-    pub fn release_partly_filled(&self, segment: &OpenSegment) {
+    pub(crate) fn release_partly_filled(&self, segment: &OpenSegment) {
         let mut free = self.end_ownership(segment);
         let cells = &segment.cells;
         if (1..cells.count()).contains(&cells.used()) {
@@ -286,7 +286,7 @@ impl Segments {
     /// Takes an extent for a version of `bytes`, in a file created for it if no other has room. The
     /// use of its segments is durable on return (I3): the next extent in them may be another
     /// session's.
-    pub fn take_extent(&self, bytes: u64) -> Result<Word> {
+    pub(crate) fn take_extent(&self, bytes: u64) -> Result<Word> {
         let need = Need { segment_bytes: SEGMENT_BYTES_MIN, bytes, kept: 1 };
         let taken = self.take(need, |free| free.take_extent(&self.chain, bytes, need.kept))?;
         let file = self.chain.file(taken.extent.file).expect("a file of the chain");
@@ -302,7 +302,7 @@ impl Segments {
 
     /// Frees the cell or extent that `word` names. No reader, record or directory word may name it
     /// any more (I8).
-    pub fn free(&self, word: Word) {
+    pub(crate) fn free(&self, word: Word) {
         let Some((id, cells, cell)) = self.cell(word) else {
             let extent = self.chain.file(word.file()).and_then(|file| Some((file, file.granule_at(word.offset())?)));
             let freed = extent.is_some_and(|(file, granule)| self.free.lock().free_extent(file, granule));
@@ -317,7 +317,7 @@ impl Segments {
     }
 
     /// Frees the cells and extents that `words` name, those of one segment in a row at once.
-    pub fn free_all(&self, words: impl Iterator<Item = Word>) {
+    pub(crate) fn free_all(&self, words: impl Iterator<Item = Word>) {
         let mut last: Option<(SegmentId, u64, Arc<CellMap>)> = None;
         for word in words {
             if let Some((id, start, cells)) = &last
@@ -360,7 +360,7 @@ impl Segments {
     /// Takes sparse segments to be emptied, up to `most`, if the table has so many that it is worth
     /// it. Until [`Segments::end_emptying`] nobody is offered their cells. They become free with
     /// their last cell.
-    pub fn begin_emptying(&self, most: usize) -> Vec<Emptied> {
+    pub(crate) fn begin_emptying(&self, most: usize) -> Vec<Emptied> {
         let mut free = self.free.lock();
         if !free.sparse.is_worth_emptying(self.chain.bytes() - free.bytes()) {
             return Vec::new();
@@ -378,7 +378,7 @@ impl Segments {
     }
 
     /// Gives up emptying a segment, unless it is free by now.
-    pub fn end_emptying(&self, segment: &Emptied) {
+    pub(crate) fn end_emptying(&self, segment: &Emptied) {
         let mut free = self.free.lock();
         segment.cells.emptied.store(false, Ordering::Release);
         self.settle(&mut free, segment.id, &segment.cells);
@@ -414,7 +414,7 @@ impl Segments {
 
     /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
     /// cell or an extent begins there.
-    pub fn ensure_swept(&self, word: Word) -> Result<()> {
+    pub(crate) fn ensure_swept(&self, word: Word) -> Result<()> {
         LastSwept::default().ensure_in(self, word)
     }
 
@@ -496,7 +496,7 @@ impl Segments {
     }
 
     /// Sweeps up to `count` segments. Returns whether any was unswept.
-    pub fn sweep_some(&self, count: usize) -> Result<bool> {
+    pub(crate) fn sweep_some(&self, count: usize) -> Result<bool> {
         let mut any = false;
         for _ in 0..count {
             let Some(id) = self.free.lock().next_unswept() else { break };
@@ -511,7 +511,7 @@ impl Segments {
 
     /// Takes the cell or extent of a version that a prepared transaction wrote, after sweeping its
     /// segment. `room` bytes behind the version belong to it.
-    pub fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
+    pub(crate) fn keep_cell(&self, word: Word, room: u64) -> Result<()> {
         let (region, at) = self.chain.locate(word)?;
         let index = self.chain.file(word.file()).and_then(|file| file.segment_of(at)).expect("located in a segment");
         self.sweep_segment(SegmentId { file: word.file(), index })?;
@@ -555,14 +555,14 @@ fn has_room(used: u32, count: u32) -> bool {
 /// The segment that was found swept last: versions that are replaced one after the other mostly lie
 /// in one segment.
 #[derive(Default)]
-pub struct LastSwept(Option<(SegmentId, u64, Arc<CellMap>)>);
+pub(crate) struct LastSwept(Option<(SegmentId, u64, Arc<CellMap>)>);
 
 impl LastSwept {
     /// Sweeps the segment of the version that `word` names, unless that is done, and checks that a
     /// cell begins there. Called for versions that are in use, so their segment is not given to
     /// another use meanwhile.
     #[inline]
-    pub fn ensure(&mut self, table: &Segments, word: Word) -> Result<()> {
+    pub(crate) fn ensure(&mut self, table: &Segments, word: Word) -> Result<()> {
         if self.begins_cell(word) { Ok(()) } else { self.ensure_in(table, word) }
     }
 

@@ -16,7 +16,7 @@ const RIDS_AT_ONCE: usize = 64;
 
 /// One shard of an allocator.
 #[derive(Default)]
-pub struct Shard {
+pub(crate) struct Shard {
     open: OpenSet<RowWise>,
     rids: Vec<Rid>,
     fresh_rows: Range<u64>,
@@ -39,13 +39,13 @@ impl SegmentOwner for RowWise {
 
 impl Shard {
     /// Claims a cell for a version of class `units`.
-    pub fn claim(&mut self, segments: &Segments, units: u32) -> Result<Word> {
+    pub(crate) fn claim(&mut self, segments: &Segments, units: u32) -> Result<Word> {
         self.open.claim(segments, units).map(|(word, _)| word)
     }
 
     /// Claims a RID whose word is empty. If none is free, publishes an empty page and fences it
     /// before its RIDs are given out (I3).
-    pub fn claim_rid(
+    pub(crate) fn claim_rid(
         &mut self,
         segments: &Segments,
         directory_space: &DirectorySpace,
@@ -75,7 +75,7 @@ impl Shard {
 
     /// Lets go of the segments in `file` that are empty and of the RIDs in its pages, so that the
     /// file may be given back.
-    pub fn let_go(&mut self, segments: &Segments, directory_space: &DirectorySpace, file: u32) {
+    pub(crate) fn let_go(&mut self, segments: &Segments, directory_space: &DirectorySpace, file: u32) {
         self.open.close_those(segments, |segment| segment.id.file == file && segment.cells.used() == 0);
         let directory = segments.chain().directory();
         let is_there = |row: u64| directory.file_of(directory.page_of(row)) == Some(file);
@@ -88,7 +88,7 @@ impl Shard {
     }
 
     /// Rows whose RIDs the shard can give out without taking more from the table.
-    pub fn rows_at_hand(&self) -> Vec<u64> {
+    pub(crate) fn rows_at_hand(&self) -> Vec<u64> {
         self.rids.iter().map(|rid| rid.row()).chain(self.fresh_rows.clone()).collect()
     }
 }

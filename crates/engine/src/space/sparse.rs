@@ -10,12 +10,12 @@ use std::sync::Arc;
 const SEGMENTS_MIN: usize = 4;
 
 /// Whether a segment with `used` of its `count` cells in use is sparse.
-pub fn is_sparse(used: u32, count: u32) -> bool {
+pub(crate) fn is_sparse(used: u32, count: u32) -> bool {
     u64::from(used) * 4 <= u64::from(count)
 }
 
 /// A segment that is being emptied.
-pub struct Emptied {
+pub(crate) struct Emptied {
     /// Place of the segment in the chain.
     pub id: SegmentId,
     /// The map of its cells. Once none of them is in use the segment is free, and may have another
@@ -39,7 +39,7 @@ pub struct Emptied {
 /// is reached: a row goes to smaller cells, or among equal ones to a segment before its own or to
 /// one that is not sparse, and no move makes one sparse.
 #[derive(Default)]
-pub struct Sparse {
+pub(crate) struct Sparse {
     /// By the units of their cells, in the order of the chain: their sizes in bytes.
     segments: BTreeMap<(u32, SegmentId), u64>,
     bytes: u64,
@@ -47,27 +47,27 @@ pub struct Sparse {
 
 impl Sparse {
     /// Adds a segment of `bytes` with cells of `units`, unless it is there.
-    pub fn add(&mut self, units: u32, id: SegmentId, bytes: u64) {
+    pub(crate) fn add(&mut self, units: u32, id: SegmentId, bytes: u64) {
         if self.segments.insert((units, id), bytes).is_none() {
             self.bytes += bytes;
         }
     }
 
     /// Takes a segment off, if it is there.
-    pub fn remove(&mut self, units: u32, id: SegmentId) {
+    pub(crate) fn remove(&mut self, units: u32, id: SegmentId) {
         if let Some(bytes) = self.segments.remove(&(units, id)) {
             self.bytes -= bytes;
         }
     }
 
     /// Whether it pays to empty sparse segments of a table that has `table_bytes` in use.
-    pub fn is_worth_emptying(&self, table_bytes: u64) -> bool {
+    pub(crate) fn is_worth_emptying(&self, table_bytes: u64) -> bool {
         self.segments.len() >= SEGMENTS_MIN && self.bytes * 4 >= table_bytes
     }
 
     /// Chooses up to `most` segments to be emptied. `cells` tells how many cells of a segment are
     /// in use, and how many it has.
-    pub fn choose(&self, most: usize, cells: impl Fn(SegmentId) -> (u32, u32)) -> Vec<(u32, SegmentId)> {
+    pub(crate) fn choose(&self, most: usize, cells: impl Fn(SegmentId) -> (u32, u32)) -> Vec<(u32, SegmentId)> {
         let (first, last) = (SegmentId { file: 0, index: 0 }, SegmentId { file: u32::MAX, index: u32::MAX });
         let mut chosen = Vec::new();
         let mut class = 0;

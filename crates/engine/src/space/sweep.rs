@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Purge empties words below the checkpoint, so no redo stores them again. A process that was
 /// killed before the fence leaves such a word empty in the cache only; the sweep makes it durable
 /// before anybody reuses the cell that it named (I3, I8).
-pub fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
+pub(crate) fn mark_live(file: &DataFile, id: SegmentId, map: &CellMap, directory: &Directory) {
     let start = file.segment_offset(id.index);
     let mut emptied = Vec::new();
     for cell in 0..map.count() {
@@ -43,7 +43,7 @@ fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u6
 
 /// The extents within `granules` that the directory names, in their order. One whose header is
 /// damaged, so that its length is unknown, goes as far as the next one begins.
-pub fn live_extents(file: &DataFile, granules: Range<u32>, chain: &Chain) -> Vec<Range<u32>> {
+pub(crate) fn live_extents(file: &DataFile, granules: Range<u32>, chain: &Chain) -> Vec<Range<u32>> {
     let (directory, mut emptied) = (chain.directory(), Vec::new());
     let mut found: Vec<Range<u32>> = Vec::new();
     let mut granule = granules.start;

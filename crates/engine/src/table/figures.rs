@@ -65,29 +65,29 @@ pub struct IndexSpace {
 
 impl Figures {
     /// The figures of a new table, which has no rows.
-    pub fn of_new_table() -> Figures {
+    pub(crate) fn of_new_table() -> Figures {
         Figures { counted: AtomicBool::new(true), ..Figures::default() }
     }
 
     /// Estimated number of committed rows; 0 until they are counted.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed).max(0) as u64
     }
 
     /// Estimated number of committed rows; `None` until they are counted.
-    pub fn counted_rows(&self) -> Option<u64> {
+    pub(crate) fn counted_rows(&self) -> Option<u64> {
         self.counted.load(Ordering::Relaxed).then(|| self.rows())
     }
 
     /// Adds to the estimated number of rows.
-    pub fn add_rows(&self, delta: i64) {
+    pub(crate) fn add_rows(&self, delta: i64) {
         if delta != 0 {
             self.rows.fetch_add(delta, Ordering::Relaxed);
         }
     }
 
     /// Adds the rows that `count` finds, unless they were counted before.
-    pub fn count_once(&self, count: impl FnOnce() -> i64) {
+    pub(crate) fn count_once(&self, count: impl FnOnce() -> i64) {
         if !self.counted.swap(true, Ordering::Relaxed) {
             self.add_rows(count());
         }
@@ -95,24 +95,24 @@ impl Figures {
 
     /// CSN of the commit that created the table or put it in the place of another; 0 if that was
     /// before this run.
-    pub fn defined(&self) -> Csn {
+    pub(crate) fn defined(&self) -> Csn {
         self.defined.load(Ordering::Acquire)
     }
 
     /// Notes that commit.
-    pub fn set_defined(&self, csn: Csn) {
+    pub(crate) fn set_defined(&self, csn: Csn) {
         self.defined.store(csn, Ordering::Release);
     }
 
     /// When a commit last changed the table, in seconds since 1970; 0 if none did since the pool
     /// was opened.
-    pub fn changed_at(&self) -> u64 {
+    pub(crate) fn changed_at(&self) -> u64 {
         self.changed_at.load(Ordering::Relaxed)
     }
 
     /// Notes that a commit changed the table at `now`.
     #[inline]
-    pub fn set_changed(&self, now: u64) {
+    pub(crate) fn set_changed(&self, now: u64) {
         // Most commits come within a second of the last, and sessions share the line: load before
         // storing.
         if self.changed_at() < now {

@@ -76,14 +76,14 @@ unsafe impl Send for RowReader {}
 unsafe impl Sync for RowReader {}
 
 impl RowReader {
-    pub fn new(table: Arc<Table>) -> RowReader {
+    pub(crate) fn new(table: Arc<Table>) -> RowReader {
         RowReader { table, file: None, sequence: 0 }
     }
 
     /// Looks the file up anew: the words that follow were loaded since, and its number may name
     /// another file now. It names the same one for all words of the page, since a file with a
     /// version that the reader's snapshot sees is not given back.
-    pub fn start_page(&mut self) {
+    pub(crate) fn start_page(&mut self) {
         self.file = self.table.chain().file(self.sequence).map(NonNull::from);
     }
 
@@ -99,7 +99,7 @@ impl RowReader {
     /// Asks for the version that `word` names ahead of its use, if it lies in the file of the row
     /// before.
     #[inline]
-    pub fn prefetch(&self, word: Word) {
+    pub(crate) fn prefetch(&self, word: Word) {
         if let Some(file) = self.known(word) {
             file.prefetch(word);
         }
@@ -108,7 +108,7 @@ impl RowReader {
     /// The row that `word` names, if all is well and it lies in the file of the row before. `None`
     /// tells nothing: [`RowReader::row`] does.
     #[inline(always)]
-    pub fn near_row(&self, rid: Rid, word: Word) -> Option<RowRef> {
+    pub(crate) fn near_row(&self, rid: Rid, word: Word) -> Option<RowRef> {
         if word.is_tombstone() {
             return None;
         }
@@ -118,7 +118,7 @@ impl RowReader {
     }
 
     /// The row that `word` names; `None` if it names none or the row is deleted.
-    pub fn row(&mut self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
+    pub(crate) fn row(&mut self, rid: Rid, word: Word) -> Result<Option<RowRef>> {
         let row = self.table.row(rid, word);
         if matches!(row, Ok(Some(_))) && self.known(word).is_none() {
             self.file = self.table.chain().file(word.file()).map(NonNull::from);
@@ -128,7 +128,7 @@ impl RowReader {
     }
 
     /// The table.
-    pub fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 }

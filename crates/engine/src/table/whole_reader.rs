@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Says that a transaction has locked a table as a whole or is about to, until it is dropped.
 /// Writers that come to the table meanwhile ask the lock table first.
-pub struct WholeReader(Arc<Table>);
+pub(crate) struct WholeReader(Arc<Table>);
 
 impl WholeReader {
     /// Announces a reader of `table`, which then looks for the writers that are there.

@@ -70,12 +70,12 @@ pub(super) struct KeyChanges<'t, 'k> {
 
 impl<'t, 'k> KeyChanges<'t, 'k> {
     /// None so far, of `row`, which the transaction has locked or inserted.
-    pub fn new(table: &'t Arc<Table>, row: u64, at: Step) -> KeyChanges<'t, 'k> {
+    pub(super) fn new(table: &'t Arc<Table>, row: u64, at: Step) -> KeyChanges<'t, 'k> {
         KeyChanges { table, row, at, done: DoneList::new(), duplicate: None }
     }
 
     /// Index and row that a key was refused for.
-    pub fn duplicate(&self) -> Option<(usize, Rid)> {
+    pub(super) fn duplicate(&self) -> Option<(usize, Rid)> {
         self.duplicate
     }
 
@@ -83,14 +83,14 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
     ///
     /// # Errors
     /// Damaged if the index is, or has no such entry.
-    pub fn delete(&mut self, locks: &mut Locker<'_>, index: usize, key: &'k [u8]) -> Result<()> {
+    pub(super) fn delete(&mut self, locks: &mut Locker<'_>, index: usize, key: &'k [u8]) -> Result<()> {
         locks.writes_to(self.table).entries().delete(index, key, self.row, self.at)?;
         self.done.push(Done::Deleted(index, key));
         Ok(())
     }
 
     /// Deletes the old key of a change and inserts the new one.
-    pub fn replace(&mut self, locks: &mut Locker<'_>, change: &KeyChange<'k>) -> Result<()> {
+    pub(super) fn replace(&mut self, locks: &mut Locker<'_>, change: &KeyChange<'k>) -> Result<()> {
         self.delete(locks, change.index, change.old)?;
         self.insert(locks, (change.index, change.new), None)
     }
@@ -101,7 +101,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
     /// # Errors
     /// DuplicateKey if another row has the key; LockWaitTimeout, Deadlock, Killed; TableFull,
     /// Damaged.
-    pub fn insert(
+    pub(super) fn insert(
         &mut self,
         locks: &mut Locker<'_>,
         (index, key): (usize, Key<'k>),
@@ -167,7 +167,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
     }
 
     /// Takes the changes back, the last first.
-    pub fn take_back(self, writes: &mut WriteSet, owner: u64) {
+    pub(super) fn take_back(self, writes: &mut WriteSet, owner: u64) {
         // Planted: what a failed write did to keys stays.
         let done = if perdura_pmem::planted(Mutant::DuplicateLeavesOtherIndex) { DoneList::new() } else { self.done };
         for one in done.into_iter().rev() {

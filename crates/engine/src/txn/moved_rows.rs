@@ -35,13 +35,13 @@ pub(super) struct MovedRows {
 
 impl MovedRows {
     /// None so far, of a scan that stands at `entry`.
-    pub fn new(entry: &[u8]) -> MovedRows {
+    pub(super) fn new(entry: &[u8]) -> MovedRows {
         let place = entry.to_vec();
         MovedRows { entries: BTreeSet::new(), rows: BTreeMap::new(), place, is_entry: true, at_new: false }
     }
 
     /// The scan was sent to a bound.
-    pub fn seek(&mut self, bound: &[u8]) {
+    pub(super) fn seek(&mut self, bound: &[u8]) {
         self.place.clear();
         self.place.extend_from_slice(bound);
         (self.is_entry, self.at_new) = (false, false);
@@ -49,7 +49,7 @@ impl MovedRows {
 
     /// The bound that parts what is passed from what is ahead. Entries at it belong to its upper
     /// side.
-    pub fn bound(&self, direction: Direction) -> Vec<u8> {
+    pub(super) fn bound(&self, direction: Direction) -> Vec<u8> {
         let mut bound = self.place.clone();
         if self.is_entry && direction == Direction::Forward {
             bound.push(0);
@@ -58,18 +58,18 @@ impl MovedRows {
     }
 
     /// Whether the scan passes by its own entry of a row.
-    pub fn has(&self, row: u64) -> bool {
+    pub(super) fn has(&self, row: u64) -> bool {
         self.rows.contains_key(&row)
     }
 
     /// The entry at which the scan stands, if that is a new one.
-    pub fn entry(&self) -> Option<&[u8]> {
+    pub(super) fn entry(&self) -> Option<&[u8]> {
         self.at_new.then_some(&self.place[..])
     }
 
     /// Notes that the row at which the scan stands has `key` by now. Returns whether it is to be
     /// offered at once.
-    pub fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
+    pub(super) fn note(&mut self, key: &[u8], row: u64, direction: Direction) -> bool {
         let entry = entry_of(key, row);
         // Planted: what is ahead of a descending walk is taken for what is behind it.
         let walk =
@@ -90,14 +90,14 @@ impl MovedRows {
     }
 
     /// Notes that `row` was found, and not by an entry of the scan.
-    pub fn note_found(&mut self, row: u64) {
+    pub(super) fn note_found(&mut self, row: u64) {
         if let Some(before) = self.rows.insert(row, None).flatten() {
             self.entries.remove(&before);
         }
     }
 
     /// Forgets where a row is: the scan's own entry of it counts again.
-    pub fn forget(&mut self, row: u64) {
+    pub(super) fn forget(&mut self, row: u64) {
         if let Some(before) = self.rows.remove(&row).flatten() {
             self.entries.remove(&before);
         }
@@ -105,7 +105,7 @@ impl MovedRows {
 
     /// Goes on to `own`, the next of the scan's own entries, or to a new one that comes before it.
     /// False if there is neither.
-    pub fn advance(&mut self, own: Option<&[u8]>, bound: &[u8], direction: Direction) -> bool {
+    pub(super) fn advance(&mut self, own: Option<&[u8]>, bound: &[u8], direction: Direction) -> bool {
         let new = self.next(bound, direction);
         let is_new_first = match (own, new) {
             (Some(own), Some(new)) if direction == Direction::Forward => new < own,

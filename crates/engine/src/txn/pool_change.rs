@@ -15,17 +15,17 @@ pub(super) struct PoolChange {
 
 impl PoolChange {
     /// Whether the session is within a change.
-    pub fn is_within(&self) -> bool {
+    pub(super) fn is_within(&self) -> bool {
         self.is_within
     }
 
     /// Notes that the users of the session are within a change whenever they use it.
-    pub fn set_covered(&mut self) {
+    pub(super) fn set_covered(&mut self) {
         self.is_covered = true;
     }
 
     /// Begins a change that no kill interrupts, unless session `id` is within one.
-    pub fn begin_ending(&mut self, pool: &Pool, id: u64) {
+    pub(super) fn begin_ending(&mut self, pool: &Pool, id: u64) {
         // Planted: a commit or rollback goes on while the pool is held.
         if !self.is_within && !self.is_covered && !perdura_pmem::planted(Mutant::CommitDuringHold) {
             self.is_within = pool.hold.enter(id, || false);
@@ -37,7 +37,7 @@ impl PoolChange {
     /// # Errors
     /// Killed if the statement is killed while the pool is held.
     #[inline]
-    pub fn enter(&mut self, pool: &Pool, id: u64, owner: &Owner) -> Result<()> {
+    pub(super) fn enter(&mut self, pool: &Pool, id: u64, owner: &Owner) -> Result<()> {
         if self.is_within || self.is_covered { Ok(()) } else { self.begin(pool, id, owner) }
     }
 
@@ -51,7 +51,7 @@ impl PoolChange {
     }
 
     /// Ends the change, if session `id` is within one.
-    pub fn end(&mut self, pool: &Pool, id: u64) {
+    pub(super) fn end(&mut self, pool: &Pool, id: u64) {
         if std::mem::take(&mut self.is_within) {
             pool.hold.leave(id);
         }

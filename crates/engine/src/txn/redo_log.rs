@@ -17,17 +17,17 @@ pub(super) struct RedoLog {
 
 impl RedoLog {
     /// The log of a transaction that is prepared as `xid`.
-    pub fn prepared(log: LogTxn, xid: Vec<u8>) -> RedoLog {
+    pub(super) fn prepared(log: LogTxn, xid: Vec<u8>) -> RedoLog {
         RedoLog { log: Some(log), records: Vec::new(), xid }
     }
 
     /// Whether the transaction has come to the log.
-    pub fn is_begun(&self) -> bool {
+    pub(super) fn is_begun(&self) -> bool {
         self.log.is_some()
     }
 
     /// Gathers the redo records of `writes` by session `id`. Full chunks go to the log at once.
-    pub fn gather(&mut self, pool: &Pool, id: u64, writes: &WriteSet) -> Result<()> {
+    pub(super) fn gather(&mut self, pool: &Pool, id: u64, writes: &WriteSet) -> Result<()> {
         let log = match &mut self.log {
             Some(log) => log,
             slot => slot.insert(pool.log.begin(id)),
@@ -37,7 +37,7 @@ impl RedoLog {
 
     /// Reserves space, takes a CSN, writes and fences the commit record. `reserved` is called in
     /// between.
-    pub fn commit(&mut self, reserved: impl FnOnce()) -> Result<Csn> {
+    pub(super) fn commit(&mut self, reserved: impl FnOnce()) -> Result<Csn> {
         let log = self.log.as_mut().expect("records were gathered");
         let reservation = log.reserve(self.records.len())?;
         reserved();
@@ -45,7 +45,7 @@ impl RedoLog {
     }
 
     /// Prepares the transaction under the name `xid`.
-    pub fn prepare(&mut self, xid: &[u8]) -> Result<()> {
+    pub(super) fn prepare(&mut self, xid: &[u8]) -> Result<()> {
         let log = self.log.as_mut().expect("records were gathered");
         log.prepare(xid, &self.records)?;
         self.xid = xid.to_vec();
@@ -53,22 +53,22 @@ impl RedoLog {
     }
 
     /// Fences the commit record of a prepared transaction. Returns its CSN.
-    pub fn commit_prepared(&mut self) -> Csn {
+    pub(super) fn commit_prepared(&mut self) -> Csn {
         self.log.as_mut().expect("a prepared transaction has a prepare record").commit_prepared()
     }
 
     /// Takes the handle of the log.
-    pub fn take(&mut self) -> Option<LogTxn> {
+    pub(super) fn take(&mut self) -> Option<LogTxn> {
         self.log.take()
     }
 
     /// Takes the name.
-    pub fn take_xid(&mut self) -> Vec<u8> {
+    pub(super) fn take_xid(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.xid)
     }
 
     /// Forgets records and name.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.records.clear();
         self.xid.clear();
     }

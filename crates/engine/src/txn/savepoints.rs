@@ -42,19 +42,19 @@ pub(super) struct Savepoints {
 
 impl Savepoints {
     /// None so far, of session `session`.
-    pub fn new(session: u64) -> Savepoints {
+    pub(super) fn new(session: u64) -> Savepoints {
         let (statement, undone) = (Savepoint::default(), Vec::new());
         Savepoints { session, ended: 0, sequence: 0, has_savepoint: false, statement, undone }
     }
 
     /// Number of writes so far, and of rollbacks to savepoints.
-    pub fn sequence(&self) -> u64 {
+    pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
     /// Counts a write. Returns the new number.
     #[inline]
-    pub fn count_write(&mut self) -> u64 {
+    pub(super) fn count_write(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
@@ -64,13 +64,13 @@ impl Savepoints {
     }
 
     /// Takes a savepoint at `position`.
-    pub fn take(&mut self, position: Position) -> Savepoint {
+    pub(super) fn take(&mut self, position: Position) -> Savepoint {
         self.has_savepoint = true;
         self.at(position)
     }
 
     /// Begins a statement at `position`. Returns whether nobody goes back to before it.
-    pub fn start_statement(&mut self, position: Position) -> bool {
+    pub(super) fn start_statement(&mut self, position: Position) -> bool {
         self.statement = self.at(position);
         // Planted: what a savepoint may bring back is forgotten with the statement that replaced
         // it.
@@ -78,12 +78,12 @@ impl Savepoints {
     }
 
     /// The beginning of the statement.
-    pub fn statement(&self) -> &Savepoint {
+    pub(super) fn statement(&self) -> &Savepoint {
         &self.statement
     }
 
     /// Fails with NotFound if a savepoint belongs to another transaction or was itself rolled back.
-    pub fn check(&self, savepoint: &Savepoint) -> Result<()> {
+    pub(super) fn check(&self, savepoint: &Savepoint) -> Result<()> {
         let gone = self.undone.iter().any(|range| range.contains(&savepoint.sequence));
         let own = (savepoint.session, savepoint.transaction) == (self.session, self.ended);
         if own && !gone {
@@ -93,7 +93,7 @@ impl Savepoints {
     }
 
     /// Notes that the writes since `savepoint` are rolled back.
-    pub fn note_undone(&mut self, savepoint: &Savepoint) {
+    pub(super) fn note_undone(&mut self, savepoint: &Savepoint) {
         self.undone.retain(|range| *range.start() <= savepoint.sequence);
         if self.sequence > savepoint.sequence {
             self.sequence += 1;
@@ -102,7 +102,7 @@ impl Savepoints {
     }
 
     /// Ends the transaction: its savepoints are gone.
-    pub fn end_transaction(&mut self) {
+    pub(super) fn end_transaction(&mut self) {
         self.has_savepoint = false;
         self.undone = Vec::new();
         self.ended += 1;

@@ -24,6 +24,7 @@ use crate::pool::held_locks::HeldLocks;
 use crate::pool::owner::{Client, Owner};
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,6 +196,10 @@ impl Session {
     /// next statement may run on another thread (I3).
     pub fn end_statement(&mut self) {
         self.note_memory();
+        // Planted: a statement leaves the fence of its writes to the next one.
+        if perdura_pmem::planted(Mutant::StatementLeavesUnfenced) {
+            self.writes.flush_rest();
+        }
         self.fence_writes(false);
         self.change.end(&self.pool, self.id);
         self.snapshots.close_statement(&self.pool);
@@ -235,6 +240,10 @@ impl Session {
             let is_within = self.change.is_within();
             self.begin_ending();
             self.writes.undo_to(savepoint.position(), self.pool.transaction_memory());
+            // Planted: an undo leaves the fence of what it stored again to the next statement.
+            if perdura_pmem::planted(Mutant::UndoLeavesUnfenced) {
+                self.writes.flush_rest();
+            }
             // The next statement may run on another thread.
             self.fence_writes(false);
             if !is_within {

@@ -26,7 +26,7 @@ impl OpenSnapshot {
 
 /// The snapshots of a transaction. Whatever it reads, one of them sees it, so purge does not
 /// reclaim it; or else the transaction has locked the row, so nobody replaces the version.
-pub struct Snapshots {
+pub(super) struct Snapshots {
     isolation: Isolation,
     /// The statement's snapshot. READ COMMITTED and SERIALIZABLE read at it; REPEATABLE READ finds
     /// the rows to lock at it.
@@ -44,7 +44,7 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// None so far, of a session at `isolation`.
-    pub fn new(list: &SnapshotList, isolation: Isolation) -> Snapshots {
+    pub(super) fn new(list: &SnapshotList, isolation: Isolation) -> Snapshots {
         Snapshots {
             isolation,
             statement: OpenSnapshot::new(list),
@@ -56,38 +56,38 @@ impl Snapshots {
     }
 
     /// The isolation level in force.
-    pub fn isolation(&self) -> Isolation {
+    pub(super) fn isolation(&self) -> Isolation {
         self.isolation
     }
 
     /// Sets the isolation level of snapshots not yet taken.
-    pub fn set_isolation(&mut self, isolation: Isolation) {
+    pub(super) fn set_isolation(&mut self, isolation: Isolation) {
         self.isolation = isolation;
     }
 
     /// Whether one is open, which keeps purge off what the session looks at.
-    pub fn is_any_open(&self) -> bool {
+    pub(super) fn is_any_open(&self) -> bool {
         self.statement.csn.is_some() || self.transaction.csn.is_some()
     }
 
     /// Notes that the transaction has read a row of commit `csn` under its lock.
-    pub fn note_read(&mut self, csn: Csn) {
+    pub(super) fn note_read(&mut self, csn: Csn) {
         self.read = self.read.max(csn);
     }
 
     /// The slots of the two snapshots in the pool's list.
-    pub fn slots(&self) -> [SlotId; 2] {
+    pub(super) fn slots(&self) -> [SlotId; 2] {
         [self.statement.slot, self.transaction.slot]
     }
 
     /// Returns the slots to the pool's list.
-    pub fn release(&self, list: &SnapshotList) {
+    pub(super) fn release(&self, list: &SnapshotList) {
         list.release_slot(self.statement.slot);
         list.release_slot(self.transaction.slot);
     }
 
     /// The statement's snapshot, taken now if there is none.
-    pub fn statement(&mut self, pool: &Pool) -> Csn {
+    pub(super) fn statement(&mut self, pool: &Pool) -> Csn {
         if let Some(csn) = self.statement.csn {
             return csn;
         }
@@ -96,7 +96,7 @@ impl Snapshots {
     }
 
     /// Has the statement's further reads take a new snapshot. What it has read stays valid.
-    pub fn renew_statement(&mut self, pool: &Pool) {
+    pub(super) fn renew_statement(&mut self, pool: &Pool) {
         if self.statement.csn.is_some() {
             let next = OpenSnapshot::new(&pool.snapshots);
             self.renewed.push(std::mem::replace(&mut self.statement, next));
@@ -111,19 +111,19 @@ impl Snapshots {
     }
 
     /// The transaction's snapshot, if it has taken one.
-    pub fn transaction(&self) -> Option<Csn> {
+    pub(super) fn transaction(&self) -> Option<Csn> {
         self.transaction.csn
     }
 
     /// The snapshot that the transaction is bound to: from then on a row with a newer version is a
     /// conflict.
-    pub fn bound_to(&self) -> Option<Csn> {
+    pub(super) fn bound_to(&self) -> Option<Csn> {
         self.transaction().filter(|_| self.isolation == Isolation::RepeatableRead)
     }
 
     /// The snapshot at which rows to be locked are found: the one that the transaction is bound to,
     /// or the statement's.
-    pub fn for_locking(&mut self, pool: &Pool) -> Csn {
+    pub(super) fn for_locking(&mut self, pool: &Pool) -> Csn {
         match self.bound_to() {
             Some(_) => self.consistent(pool),
             None => self.statement(pool),
@@ -131,7 +131,7 @@ impl Snapshots {
     }
 
     /// The snapshot of consistent reads, taken now if there is none.
-    pub fn consistent(&mut self, pool: &Pool) -> Csn {
+    pub(super) fn consistent(&mut self, pool: &Pool) -> Csn {
         if !self.isolation.keeps_snapshot() {
             return self.statement(pool);
         }
@@ -148,7 +148,7 @@ impl Snapshots {
 
     /// Takes the transaction's snapshot at the last CSN given out, unless it has one or keeps none.
     /// The first read waits until that CSN is visible.
-    pub fn take_ahead(&mut self, pool: &Pool) {
+    pub(super) fn take_ahead(&mut self, pool: &Pool) {
         if self.isolation.keeps_snapshot() && self.transaction.csn.is_none() {
             self.transaction.csn = Some(pool.snapshots.open(self.transaction.slot, pool.now(), || pool.log.last_csn()));
             self.unseen = true;
@@ -156,7 +156,7 @@ impl Snapshots {
     }
 
     /// Closes the statement's snapshots: purge may go past them.
-    pub fn close_statement(&mut self, pool: &Pool) {
+    pub(super) fn close_statement(&mut self, pool: &Pool) {
         self.statement.close(&pool.snapshots);
         if !self.renewed.is_empty() {
             self.close_renewed(pool);
@@ -171,7 +171,7 @@ impl Snapshots {
     }
 
     /// Closes all snapshots, at the end of a transaction or after prepare.
-    pub fn close(&mut self, pool: &Pool) {
+    pub(super) fn close(&mut self, pool: &Pool) {
         self.close_statement(pool);
         self.transaction.close(&pool.snapshots);
         self.unseen = false;

@@ -163,6 +163,18 @@ pub const PLANTED: &[Planted] = &[
         "ddl",
     ),
     planted(Mutant::TableIdReused, "(I8), table ids", "ids of dropped tables are reused", "one after another"),
+    planted(
+        Mutant::StatementLeavesUnfenced,
+        "(I3), another thread's commit",
+        "what a statement has flushed is fenced by whichever thread commits",
+        "handed over",
+    ),
+    planted(
+        Mutant::UndoLeavesUnfenced,
+        "(I3), another thread's commit",
+        "what a rollback to a savepoint has flushed is fenced by whichever thread commits",
+        "handed over",
+    ),
     planted(Mutant::LinkBeforeHeader, "(I3), link", "a file is linked before its header is durable", "expansion"),
     planted(
         Mutant::DirectorySegmentKeepsContent,

@@ -1,5 +1,6 @@
 //! Runs a scenario: its threads, and the checks when they are done.
 
+use super::handover::Handover;
 use super::history::{History, Ledger};
 use super::reader;
 use super::scenario::Scenario;
@@ -34,13 +35,13 @@ impl Scenario {
     }
 
     fn run_round(&self, engine: &Engine, ledger: &Ledger, round: u64, seed: u64, scheduler: Scheduler) {
-        let writers = AtomicU64::new(self.threads);
+        let (writers, handover) = (AtomicU64::new(self.threads), Handover::default());
         let mut bodies: Vec<Body<'_>> = Vec::new();
         for thread in 0..self.threads {
-            let writers = &writers;
+            let (writers, handover) = (&writers, &handover);
             let (thread, seed) = (round * self.threads + thread, seed + round);
             bodies.push(Box::new(move || {
-                let mut worker = Worker::new(engine, ledger, thread, seed);
+                let mut worker = Worker::new(engine, ledger, handover, thread, seed);
                 match self.script {
                     Some(script) => script(&mut worker),
                     None => worker.run(self.mix, self.transactions),

@@ -68,7 +68,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 34] = [
+pub const SCENARIOS: [Scenario; 35] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -85,6 +85,7 @@ pub const SCENARIOS: [Scenario; 34] = [
         ..USUAL
     },
     Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },
+    Scenario { name: "handed over", script: Some(scripts::handed_over), keyed: true, ..USUAL },
     Scenario { name: "stored for another", threads: 3, script: Some(scripts::stored_for_another), ..USUAL },
     Scenario { name: "left leaves", threads: 1, script: Some(scripts::left_leaves), keyed: true, ..USUAL },
     Scenario { name: "one after another", threads: 1, script: Some(scripts::one_after_another), ..USUAL },
@@ -524,9 +525,16 @@ pub const MOVED: Scenario = Scenario {
 impl Scenario {
     /// Settings of its pools.
     pub fn config(&self) -> Config {
-        let (lane_bytes, generations_max, shrink_after) = (self.lane_bytes, self.generations_max, self.shrink_after);
+        let log = LogConfig {
+            lanes: self.lanes,
+            lane_bytes: self.lane_bytes,
+            generations: 2,
+            generations_max: self.generations_max,
+            shrink_after: self.shrink_after,
+            ..LogConfig::default()
+        };
         Config {
-            log: LogConfig { lanes: self.lanes, lane_bytes, generations: 2, generations_max, shrink_after },
+            log,
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             file_return_after: self.file_return_after,

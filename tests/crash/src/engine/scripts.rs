@@ -24,6 +24,17 @@ pub fn undone(worker: &mut Worker<'_>) {
     }
 }
 
+/// Transactions that one thread begins and another one ends.
+pub fn handed_over(worker: &mut Worker<'_>) {
+    for _ in 0..5 {
+        if worker.thread == 0 {
+            worker.hand_over();
+        } else {
+            worker.take_over();
+        }
+    }
+}
+
 /// Many rows are committed that others wait for, who take over pages whose words are not stored
 /// yet, and change nothing.
 pub fn stored_for_another(worker: &mut Worker<'_>) {

@@ -5,6 +5,7 @@
 //! also read deleted rows by their RIDs, since nobody may find another row under an old RID. Labels
 //! (spans) tell the explorer which hazards a crash point belongs to.
 
+use super::handover::Handover;
 use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::keys;
 use super::mix::{Action, Mix, choose};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub struct Worker<'a> {
     pub(super) engine: Engine,
     pub(super) ledger: &'a Ledger,
+    pub(super) handover: &'a Handover,
     pub(super) random: Random,
     pub(super) thread: u64,
     next_key: u64,
@@ -39,7 +41,7 @@ pub struct Worker<'a> {
     /// The rows as the current transaction would leave them.
     pub(super) writes: Writes,
     /// An insert met a conflict of keys: the transaction cannot go on.
-    refused: bool,
+    pub(super) refused: bool,
 }
 
 /// Rows a transaction changes, and the RIDs of those it inserts.
@@ -98,7 +100,7 @@ impl Drop for Worker<'_> {
 
 impl<'a> Worker<'a> {
     /// A worker; `thread` distinguishes the rows it inserts.
-    pub fn new(engine: &Engine, ledger: &'a Ledger, thread: u64, seed: u64) -> Worker<'a> {
+    pub fn new(engine: &Engine, ledger: &'a Ledger, handover: &'a Handover, thread: u64, seed: u64) -> Worker<'a> {
         let mut random = Random::new(seed ^ (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
@@ -109,6 +111,7 @@ impl<'a> Worker<'a> {
             table: engine.table(TABLE).expect("the prelude made it"),
             engine: engine.clone(),
             ledger,
+            handover,
             random,
             thread,
             next_key: 0,
@@ -390,7 +393,7 @@ impl<'a> Worker<'a> {
         Some(found.map_or(0, |row| stamp_of(unsafe { row.bytes() })))
     }
 
-    fn update_some(&mut self, most: u64) -> bool {
+    pub(super) fn update_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
             let Some((key, rid)) = self.any_row() else { continue };
             let Some(replaced) = self.look_at(key, rid) else { return false };
@@ -415,7 +418,7 @@ impl<'a> Worker<'a> {
         true
     }
 
-    fn delete_some(&mut self, most: u64) -> bool {
+    pub(super) fn delete_some(&mut self, most: u64) -> bool {
         for _ in 0..1 + self.random.below(most) {
             let found = if self.random.one_in(4) { self.newest_row() } else { self.any_row() };
             let Some((key, rid)) = found else { return true };

@@ -12,7 +12,7 @@ use perdura_pmem::Mutant;
 impl TableWrites {
     /// Flushes what is not flushed yet. Returns whether anything was written since the last call;
     /// if so, the caller fences.
-    pub fn flush_rest(&mut self) -> bool {
+    pub(crate) fn flush_rest(&mut self) -> bool {
         self.versions.flush_last(&self.target.table);
         let flushed = self.versions.segments().flush_rest();
         if flushed && let Some(bulk) = &mut self.bulk {
@@ -23,7 +23,7 @@ impl TableWrites {
 
     /// Brings the writes to their final state before the commit: frees what only the transaction
     /// ever saw.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         if let Some(bulk) = &mut self.bulk {
             bulk.settle();
         }
@@ -49,7 +49,7 @@ impl TableWrites {
 
     /// Hands the redo records to `add`, none of more than `most` bytes. Called after
     /// [`TableWrites::settle`] and a fence.
-    pub fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    pub(crate) fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let mut records = TableRecords::new(&self.target, most, add);
         self.touched.pages().try_for_each(|page| records.page(page))?;
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(&mut *add)?;
@@ -58,7 +58,7 @@ impl TableWrites {
 
     /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible
     /// (I8).
-    pub fn collect_holes(&mut self) {
+    pub(crate) fn collect_holes(&mut self) {
         if let Some(bulk) = &mut self.bulk {
             bulk.collect_holes();
         }
@@ -66,7 +66,7 @@ impl TableWrites {
 
     /// Stores the words of the committed transaction, page by page, notes in `deferred` what is to
     /// be flushed, and gathers what [`TableWrites::retire`] hands over.
-    pub fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
+    pub(crate) fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
         if !self.keys.is_empty() {
             self.keys.publish(&self.target, csn, deferred);
         }
@@ -96,7 +96,7 @@ impl TableWrites {
 
     /// Retires what is published: hands replaced versions to purge, and counts rows. `now` is the
     /// time for reports, in seconds since 1970.
-    pub fn retire(&mut self, now: u64) {
+    pub(crate) fn retire(&mut self, now: u64) {
         let waited_for = std::mem::take(&mut self.waited_for);
         self.target.free([], waited_for);
         let retired = std::mem::take(&mut self.retired);

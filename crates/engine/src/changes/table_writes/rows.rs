@@ -17,7 +17,7 @@ use perdura_pmem::Mutant;
 impl TableWrites {
     /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was
     /// reused names another row.
-    pub fn own(&self, rid: Rid) -> Option<Own> {
+    pub(crate) fn own(&self, rid: Rid) -> Option<Own> {
         let own = self.own_in_place(rid.row())?;
         match own {
             Own::Row(word) if word.incarnation() != rid.incarnation() => None,
@@ -37,13 +37,13 @@ impl TableWrites {
 
     /// Whether a row of the snapshot is hidden from a read that sees the steps up to `seen`. One
     /// that the transaction has written since is not.
-    pub fn hides(&self, row: u64, seen: u64) -> bool {
+    pub(crate) fn hides(&self, row: u64, seen: u64) -> bool {
         self.hidden.has(row, seen) && self.own_in_place(row).is_none()
     }
 
     /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else
     /// holds the row.
-    pub fn lock<'t>(
+    pub(crate) fn lock<'t>(
         &mut self,
         table: &'t Table,
         rid: Rid,
@@ -68,7 +68,7 @@ impl TableWrites {
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.
-    pub fn unlock(&mut self, rid: Rid) -> bool {
+    pub(crate) fn unlock(&mut self, rid: Rid) -> bool {
         let directory = self.target.table.directory();
         let position = directory.position_of(rid.row());
         let slot = self.target.table.shadows().existing(directory.page_of(rid.row()));
@@ -77,7 +77,7 @@ impl TableWrites {
     }
 
     /// Enters an insert. Returns false if the transaction must lock the table first.
-    pub fn insert(&mut self, rid: Rid, word: Word, at: Step) -> bool {
+    pub(crate) fn insert(&mut self, rid: Rid, word: Word, at: Step) -> bool {
         if !self.enter(rid, Some(word), at) {
             return false;
         }
@@ -87,7 +87,7 @@ impl TableWrites {
     }
 
     /// Updates or deletes a row, and locks it in place if need be and `in_place` allows it.
-    pub fn write<'t>(
+    pub(crate) fn write<'t>(
         &mut self,
         table: &'t Table,
         write: RowWrite,
@@ -187,7 +187,7 @@ impl TableWrites {
     /// the row, its newest version is not the one that `from` names or is damaged, or there is no
     /// such cell. It waits for nobody. `in_place` tells whether the row may be locked in place.
     /// Returns the version's size in bytes; `None` if the row stays.
-    pub fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Option<u64> {
+    pub(crate) fn move_row(&mut self, rid: Rid, from: Word, at: Step, in_place: impl FnOnce() -> bool) -> Option<u64> {
         let table = self.target.table.clone();
         let is_held = matches!(self.lock(&table, rid, true, in_place), InPlaceLock::Contended(_));
         // Planted: a row is moved while another transaction holds it.

@@ -15,7 +15,7 @@ use perdura_pmem::Mutant;
 impl TableWrites {
     /// Takes back the insert of a row, the last write of the transaction; the row's keys are taken
     /// back. Nobody else can have come by the RID but for waiting for one of these keys.
-    pub fn take_back_insert(&mut self, rid: Rid) {
+    pub(crate) fn take_back_insert(&mut self, rid: Rid) {
         if let Some(bulk) = self.bulk.as_mut().filter(|bulk| bulk.owns_row(rid.row())) {
             let version = bulk.take_back_last(rid);
             self.versions.segments().note_written();
@@ -48,7 +48,7 @@ impl TableWrites {
     /// Undoes the writes of the steps after `seen`, and frees what they wrote. All rows of the bulk
     /// insert are noted. Words that come back to DRAM are spilled again beyond `most` bytes, down
     /// to half of them.
-    pub fn undo_to(&mut self, mark: BulkMark, seen: u64, most: usize) {
+    pub(crate) fn undo_to(&mut self, mark: BulkMark, seen: u64, most: usize) {
         // Lines to be undone are flushed too, so that none of them stays dirty.
         if self.flush_rest() {
             self.versions.segments().note_written();
@@ -115,7 +115,7 @@ impl TableWrites {
 
     /// Takes the transaction's changes off all pages and keeps what they name: the next start
     /// decides the transaction.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.keys.abandon(&self.target);
         let bulk = self.bulk.iter().flat_map(BulkInsert::pages);
         for page in self.touched.pages().chain(bulk) {
@@ -125,7 +125,7 @@ impl TableWrites {
 
     /// Takes the transaction's changes off all pages: its locks in place are gone, and what it
     /// wrote is free. All that it has flushed is fenced.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         // Whoever waits for an entry waits for the lock of its row.
         if !self.keys.is_empty() {
             self.keys.abandon(&self.target);
