@@ -21,6 +21,7 @@ mod memory;
 mod pair;
 mod plan;
 mod point;
+mod prefault;
 mod program;
 mod purge;
 mod recovery;
@@ -50,9 +51,9 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
+    "soak", "engine", "index", "prefault", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
@@ -75,6 +76,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "soak" => soak::run(plan),
         "engine" => engine::run(plan),
         "index" => index::run(plan),
+        "prefault" => prefault::run(plan),
         "sysbench" => sysbench::run(plan),
         "tpcc" => tpcc::run(plan),
         "tpch" => tpch::run(plan),

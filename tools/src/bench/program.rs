@@ -4,7 +4,8 @@
 //! progress goes to our standard error.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -16,9 +17,22 @@ use crate::shared::{paths, process};
 /// Runs the program `name` with `words`, and with the options that all programs take. Returns its
 /// lines.
 pub fn run(name: &str, words: &[&str], plan: &Plan) -> Result<Vec<Value>> {
-    let mut command = process::cargo();
+    run_within(&[], name, words, &paths::medium(), plan)
+}
+
+/// As [`run`], with its files below `directory`, as the command that `within` precedes.
+pub fn run_within(within: &[&str], name: &str, words: &[&str], directory: &Path, plan: &Plan) -> Result<Vec<Value>> {
+    let cargo = process::cargo();
+    let mut command = match within.split_first() {
+        None => cargo,
+        Some((program, rest)) => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(cargo.get_program()).current_dir(paths::top());
+            command
+        }
+    };
     command.args(["run", "--quiet", "--release", "--package", "perdura-bench", "--bin", name, "--"]).args(words);
-    command.arg("--dir").arg(paths::medium());
+    command.arg("--dir").arg(directory);
     if plan.quick {
         command.arg("--quick");
     }

@@ -111,18 +111,25 @@ pub fn disk_bytes(directory: &Path) -> Result<u64> {
     Ok(sectors.with_context(|| format!("{path} does not say what was written"))? * SECTOR_BYTES)
 }
 
+/// CPU time of a process and its threads so far, user's and kernel's together.
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let (user, system) = cpu_times(pid)?;
+    Ok(user + system)
+}
+
 /// CPU time of a process and its threads so far, user's and kernel's, in steps of the kernel's
 /// clock (10 ms).
-pub fn cpu_time(pid: u32) -> Result<Duration> {
+pub fn cpu_times(pid: u32) -> Result<(Duration, Duration)> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The second field, the name in parentheses, may hold spaces. The times are fields 14 and 15.
     let ticks = text.rsplit_once(')').and_then(|(_, rest)| {
         let mut fields = rest.split_whitespace().skip(11);
-        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+        Some((fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?))
     });
-    let ticks = ticks.with_context(|| format!("{path} has no times"))?;
-    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    let (user, system) = ticks.with_context(|| format!("{path} has no times"))?;
+    let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64);
+    Ok((time(user), time(system)))
 }
 
 /// One line about this machine, for the head of a report.

@@ -1,6 +1,6 @@
-//! `transactions mass|stall --dir DIR [--quick]`: large transactions through the engine's API, one
-//! JSON object a line (see `perdura_bench::output`). `cargo xtask bench mass` and
-//! `cargo xtask bench stall` judge and report them.
+//! `transactions mass|stall|prefault --dir DIR [--quick]`: large transactions through the engine's
+//! API, one JSON object a line (see `perdura_bench::output`). The benches of these names of
+//! `cargo xtask` judge and report them.
 //!
 //! All files lie in this process's own directories below DIR, which it removes.
 
@@ -9,6 +9,7 @@
 mod mass;
 mod plan;
 mod pool;
+mod prefault;
 mod stall;
 
 use perdura_bench::output;
@@ -16,22 +17,24 @@ use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: transactions mass|stall --dir DIR [--quick]";
+const USAGE: &str = "usage: transactions mass|stall|prefault --dir DIR [--quick] [--case 2m]";
 
 type Series = fn(&Plan);
 
 fn parse() -> Result<(Series, Plan), String> {
     let mut words = std::env::args().skip(1);
-    let mut plan = Plan { directory: PathBuf::new(), quick: false };
+    let mut plan = Plan { directory: PathBuf::new(), quick: false, case: None };
     let series: Series = match words.next().as_deref() {
         Some("mass") => mass::run,
         Some("stall") => stall::run,
+        Some("prefault") => prefault::run,
         _ => return Err("which series?".into()),
     };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
             "--quick" => plan.quick = true,
+            "--case" => plan.case = Some(words.next().ok_or("--case needs a value")?),
             _ => return Err(format!("unexpected argument {word}")),
         }
     }

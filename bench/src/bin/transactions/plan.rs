@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct Plan {
     pub directory: PathBuf,
     pub quick: bool,
+    /// The only case to run.
+    pub case: Option<String>,
 }
 
 impl Plan {
