@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::connection::Connection;
-use super::description::line;
 use super::lookup::too_many;
 use crate::command::integer;
 use crate::resp::Reply;
@@ -58,7 +57,7 @@ impl Denials {
     /// tried to log in.
     pub fn note(&mut self, connection: &Connection, now_us: u64, about: About, object: &[u8], user: &[u8]) {
         let (object, user) = (text(object), text(user));
-        let (client, is_queued) = (line(connection, now_us), connection.transaction.is_some());
+        let (client, is_queued) = (connection.line(now_us), connection.transaction.is_some());
         let is_same = |one: &Denial| {
             (one.about, one.is_queued) == (about, is_queued)
                 && one.object == object

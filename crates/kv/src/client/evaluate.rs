@@ -51,10 +51,7 @@ pub fn refuse_or_wait(
 ) {
     match why {
         None => {}
-        Some(Rejection::MakesRoom) => {
-            connection.parked = Some(request);
-            connection.waits_for_room = true;
-        }
+        Some(Rejection::MakesRoom) => connection.input.park_for_room(request),
         Some(why) => connection.say(context.shared.refusal(why, slot)),
     }
 }
@@ -71,11 +68,11 @@ pub fn attempt(
             evaluate_read(context, connection, number)?;
         }
     }
-    let ticket = Stub::Place { token: connection.token, number: connection.slots.next() }.ticket();
-    match on_newest(context, (ticket, &connection.user), run)? {
+    let ticket = Stub::Place { token: connection.token(), number: connection.slots.next() }.ticket();
+    match on_newest(context, (ticket, connection.login.user()), run)? {
         Ok(reply) => {
             connection.push(State::Held { reply, slot });
-            connection.newest = context.node.store().last();
+            connection.freshness.set_newest(context.node.store().last());
             Ok(None)
         }
         Err(why) => Ok(Some(why)),
@@ -97,7 +94,7 @@ fn on_newest(
         });
         draft.keep_time();
         step.add(draft);
-        performance.has_failed = matches!(reply, Reply::Error(_));
+        performance.set_outcome(&reply);
         Ok(reply)
     })
 }
@@ -109,8 +106,8 @@ pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Re
 
 /// Evaluates a read that waits, before a write of the same connection.
 fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number: u64) -> store::Result<()> {
-    let token = connection.token;
-    let user = connection.user.clone();
+    let token = connection.token();
+    let user = connection.login.user().clone();
     let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
     let Ok(command) = lookup(request) else { return Ok(()) };
     let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
@@ -136,24 +133,29 @@ pub fn read(
     // It goes over several steps: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
     // Changes of the connection itself, done by the leader, are not too new for it.
-    if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
+    if connection.freshness.is_readonly()
+        && !context.leads()
+        && connection.freshness.newest() <= context.node.store().applied()
+    {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
         } else if is_listing {
             let number = connection.push(State::Read { request, is_asked: true });
-            connection.is_listing = true;
-            context.batches.add_due((connection.token, number));
+            connection.blocking.begin_listing();
+            context.batches.add_due((connection.token(), number));
             return Ok(());
         } else {
-            read_applied(context.shared, (&connection.user, &request), context.node, Step::add)
+            read_applied(context.shared, (connection.login.user(), &request), context.node, Step::add)
         };
         connection.say(reply);
         return Ok(());
     }
-    connection.is_listing = is_listing;
+    if is_listing {
+        connection.blocking.begin_listing();
+    }
     let number = connection.push(State::Read { request, is_asked: true });
-    context.batches.add((connection.token, number));
+    context.batches.add((connection.token(), number));
     Ok(())
 }
 
@@ -179,7 +181,7 @@ pub fn read_applied(
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
     count(&mut shared.step, &draft);
-    shared.performance.has_failed = matches!(reply, Reply::Error(_));
+    shared.performance.set_outcome(&reply);
     match reply {
         Reply::Null => shared.statistics.misses += 1,
         Reply::Bytes(_) => shared.statistics.hits += 1,

@@ -63,7 +63,9 @@ pub fn one(
         ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), ForwardKind::Users),
         _ => ((command, &request[..]), ForwardKind::Change),
     };
-    connection.changes_users |= matches!(kind, ForwardKind::Users);
+    if matches!(kind, ForwardKind::Users) {
+        connection.login.set_changes_users(true);
+    }
     let slot = slot_of(command.0, command.1);
     let forward = forward(context, connection, false, vec![ForwardedCommand { request, said: None }]);
     pass(context, connection, forward, kind, slot);
@@ -90,7 +92,7 @@ pub fn transaction(
     watched: impl IntoIterator<Item = (Bytes, u64)>,
     slot: u16,
 ) {
-    let protocol = connection.protocol;
+    let protocol = connection.output.protocol();
     let said = answered.into_iter().map(|reply| reply.map(|reply| reply.written(protocol)));
     let requests = requests.into_iter().zip(said).map(|(request, said)| ForwardedCommand { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
@@ -104,11 +106,11 @@ fn forward(
     is_transaction: bool,
     requests: Vec<ForwardedCommand>,
 ) -> Forward {
-    let is_resp3 = connection.protocol == Protocol::Resp3;
+    let is_resp3 = connection.output.protocol() == Protocol::Resp3;
     // A client that has shown no password is the leader's `default` only as long as that needs none
     // there.
-    let user = if connection.has_logged_in { connection.user.clone() } else { Bytes::new() };
-    let (newest, term) = (connection.newest, context.node.status().term);
+    let user = connection.login.shown_user().cloned().unwrap_or_default();
+    let (newest, term) = (connection.freshness.newest(), context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 
@@ -120,9 +122,9 @@ fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward
         connection.say(context.shared.refusal(Rejection::NotLeader { leader }, slot));
         return;
     }
-    connection.is_asking = kind.holds();
+    connection.blocking.ask(kind.holds());
     let place = connection.push(State::Passed { slot, bytes, said: None });
-    let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, kind };
+    let under_way = UnderWay { token: connection.token(), place, bytes, term: forward.term, kind };
     context.shared.forwards.add(forward, under_way);
     context.shared.statistics.forwarded += 1;
 }

@@ -44,7 +44,7 @@ pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
             return Ok(());
         }
     };
-    let (user, id, inner) = (connection.user.clone(), &request[1], &request[BEFORE..]);
+    let (user, id, inner) = (connection.login.user().clone(), &request[1], &request[BEFORE..]);
     let slot = slot_of(command, inner);
     let why = attempt(context, connection, slot, |draft| once(draft, (&user, id), number, command, inner))?;
     refuse_or_wait(context, connection, (why, slot), request);

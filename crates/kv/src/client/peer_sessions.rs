@@ -3,11 +3,46 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use super::forwards::UNDER_WAY_MAX;
 use crate::wire::Forwarded;
 
 /// Bytes of replies for one replica beyond which no other of its requests is looked at.
 const REPLIES_BYTES_MAX: usize = 16 << 20;
+
+/// Request that another replica has passed on. The connection is there for that alone, and nobody
+/// is connected.
+#[derive(Debug)]
+pub struct ProxiedRequest {
+    peer_connection: u64,
+    replica: u64,
+    number: u64,
+    watches: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl ProxiedRequest {
+    /// A request of a replica on a connection to it, which is answered by its number.
+    pub fn new(peer_connection: u64, replica: u64, number: u64) -> Self {
+        Self { peer_connection, replica, number, watches: Vec::new(), bytes: 0 }
+    }
+
+    /// The replica that has passed it on.
+    pub fn replica(&self) -> u64 {
+        self.replica
+    }
+
+    /// Notes the keys of a WATCH, whose versions are wanted.
+    pub fn set_watches(&mut self, keys: &[Bytes]) {
+        self.watches = keys.to_vec();
+    }
+
+    /// Versions of the keys of its WATCH, of those that are watched.
+    pub fn versions(&self, watched: &BTreeMap<Bytes, u64>) -> Vec<u64> {
+        self.watches.iter().map(|key| watched.get(key).copied().unwrap_or(0)).collect()
+    }
+}
 
 /// Requests of one replica.
 #[derive(Debug, Default)]
@@ -28,8 +63,9 @@ pub struct PeerSessions {
 
 impl PeerSessions {
     /// A request is under way, whose reply has so many bytes; `is_short` if it waits for room.
-    pub fn add(&mut self, peer_connection: u64, token: u32, bytes: usize, is_short: bool) {
-        let session = self.sessions.entry(peer_connection).or_default();
+    pub fn add(&mut self, request: &mut ProxiedRequest, token: u32, bytes: usize, is_short: bool) {
+        request.bytes = bytes;
+        let session = self.sessions.entry(request.peer_connection).or_default();
         session.tokens.insert(token);
         session.bytes += bytes;
         if is_short {
@@ -38,8 +74,10 @@ impl PeerSessions {
         }
     }
 
-    /// A request is answered.
-    pub fn remove(&mut self, peer_connection: u64, token: u32, bytes: usize) {
+    /// Answers a request, with the newest entry that it rests on.
+    pub fn end(&mut self, request: &ProxiedRequest, token: u32, newest: u64, versions: Vec<u64>, reply: Bytes) {
+        let ProxiedRequest { peer_connection, number, bytes, .. } = *request;
+        self.answer(peer_connection, Forwarded { number, newest, versions, reply });
         if let Some(session) = self.sessions.get_mut(&peer_connection) {
             session.tokens.remove(&token);
             session.short.remove(&token);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::connection::Connection;
 use super::lookup::too_many;
+use super::profile::Profile;
 use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
@@ -54,7 +54,7 @@ pub struct Performance {
     spikes: BTreeMap<&'static str, VecDeque<(u64, u64)>>,
     most_ms: BTreeMap<&'static str, u64>,
     /// Whether the command that is being done has been refused by its keys or values.
-    pub has_failed: bool,
+    has_failed: bool,
 }
 
 /// Bounds of what is kept.
@@ -96,6 +96,16 @@ fn kept(command: &Command, request: &[Bytes], count: usize) -> Vec<Bytes> {
 }
 
 impl Performance {
+    /// A command begins.
+    pub fn begin(&mut self) {
+        self.has_failed = false;
+    }
+
+    /// Notes what came of the command that is being done: whether its keys or values refused it.
+    pub fn set_outcome(&mut self, reply: &Reply) {
+        self.has_failed = matches!(reply, Reply::Error(_));
+    }
+
     /// Notes that a command was not taken.
     pub fn reject(&mut self, name: &'static str) {
         self.lines.entry(name).or_default().rejected += 1;
@@ -105,7 +115,7 @@ impl Performance {
     /// `count`, at least as many as [`front`] returns.
     pub fn note(
         &mut self,
-        connection: &Connection,
+        profile: &Profile,
         (command, front, count): (&Command, &[Bytes], usize),
         us: u64,
         now_us: u64,
@@ -128,7 +138,7 @@ impl Performance {
             *most = (*most).max(us / 1000);
         }
         if us >= bounds.slow_us && bounds.slow_max > 0 {
-            let (client, name) = (connection.peer.address.clone(), connection.name.clone());
+            let (client, name) = (profile.peer().address.clone(), profile.name().clone());
             self.slow.push_front(Slow {
                 id: self.next,
                 at_s,
@@ -244,8 +254,7 @@ fn histogram(line: &Counts) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::{ARGUMENTS_MAX, Bytes, Performance, SPIKES_MAX, Thresholds, front, kept};
-    use crate::client::Peer;
-    use crate::client::connection::Connection;
+    use crate::client::profile::{Peer, Profile};
     use crate::command::{find, find_within};
 
     fn request(line: &str) -> Vec<Bytes> {
@@ -267,11 +276,11 @@ mod tests {
         let setuser = find_within(find(b"acl").expect("ACL"), b"setuser").expect("ACL SETUSER");
         assert_eq!(kept(setuser, &user, 4).concat(), b"ACLSETUSER(redacted)(redacted)");
 
-        let connection = Connection::new(1, 0, 0, Peer::default(), 0);
+        let profile = Profile::new(1, Peer::default(), 0);
         let (mut performance, bounds) =
             (Performance::default(), Thresholds { slow_us: 10_000, slow_max: 3, spike_ms: 20 });
         for number in 0..500 {
-            performance.note(&connection, (set, &long, 3), number * 100, 5_000_000, bounds);
+            performance.note(&profile, (set, &long, 3), number * 100, 5_000_000, bounds);
         }
         assert_eq!(performance.slow.iter().map(|slow| slow.id).collect::<Vec<_>>(), [399, 398, 397]);
         assert_eq!(performance.spikes["command"].len(), SPIKES_MAX);

@@ -23,13 +23,13 @@ impl Queues {
     /// Writes what can be written of the replies, and has the event loop look at a connection.
     /// Returns how many bytes were written.
     pub fn wake(&mut self, connection: &mut Connection) -> usize {
-        let Connection { slots, output, .. } = connection;
+        let output = connection.output.buffer_mut();
         let before = output.len();
-        slots.write(output);
+        connection.slots.write(output);
         let written = output.len() - before;
-        if !std::mem::replace(&mut connection.is_woken, true) {
+        if connection.lifecycle.wake() {
             let list = if connection.proxied.is_none() { &mut self.woken } else { &mut self.served };
-            list.push(connection.token);
+            list.push(connection.token());
         }
         written
     }

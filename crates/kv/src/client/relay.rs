@@ -37,9 +37,9 @@ impl Clients {
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
-            connection.newest = connection.newest.max(answer.newest);
+            connection.freshness.set_newest(connection.freshness.newest().max(answer.newest));
             let reply = Reply::Written(answer.reply);
-            connection.is_asking &= !kind.holds();
+            connection.blocking.end_ask(kind.holds());
             match kind {
                 ForwardKind::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
@@ -48,7 +48,7 @@ impl Clients {
                 }
                 ForwardKind::Watch(keys) => {
                     let watched = &mut connection.watched;
-                    watched.is_lost |= is_refused || answer.versions.len() != keys.len();
+                    watched.lose_if(is_refused || answer.versions.len() != keys.len());
                     watched.enter(term);
                     keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
                     connection.slots.set(place, State::Answered(reply));
@@ -79,8 +79,8 @@ impl Clients {
                     }
                     _ => self.shared.again(slot, node),
                 };
-                connection.is_asking &= !under_way.kind.holds();
-                connection.watched.is_lost |= matches!(under_way.kind, ForwardKind::Watch(_));
+                connection.blocking.end_ask(under_way.kind.holds());
+                connection.watched.lose_if(matches!(under_way.kind, ForwardKind::Watch(_)));
                 connection.slots.set(under_way.place, State::Answered(reply));
                 self.shared.answered(&mut connection);
             }

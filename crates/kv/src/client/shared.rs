@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::admission::Admission;
 use super::connection::Connection;
 use super::denials::Denials;
 use super::forwards::Forwards;
 use super::notices::Notices;
 use super::performance::{Performance, Thresholds};
+use super::profile::Profile;
 use super::queues::Queues;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use super::step::Step;
+use crate::command::Command;
 use crate::machine::memory::Memory;
 use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
@@ -40,8 +44,6 @@ pub struct Shared {
     pub notices: Notices,
     /// Requests that were refused to them.
     pub denials: Denials,
-    /// Whether an entry that clears away is under way.
-    pub is_sweeping: bool,
 }
 
 impl Shared {
@@ -57,7 +59,6 @@ impl Shared {
             admission: Admission::new(),
             notices: Notices::default(),
             denials: Denials::default(),
-            is_sweeping: false,
             settings,
         }
     }
@@ -65,15 +66,21 @@ impl Shared {
     /// A reply has become known.
     pub fn answered(&mut self, connection: &mut Connection) {
         self.statistics.output_bytes += self.queues.wake(connection) as u64;
-        if connection.is_held {
-            self.queues.hold([connection.token]);
+        if connection.input.is_held() {
+            self.queues.hold([connection.token()]);
         }
     }
 
-    /// From when on commands are slow.
-    pub fn thresholds(&self) -> Thresholds {
+    /// Microseconds of a clock that never goes back.
+    pub fn steady_us(&self) -> u64 {
+        (self.settings.steady_us)()
+    }
+
+    /// Notes that a command of a connection took so long ([`Performance::note`]).
+    pub fn note(&mut self, profile: &Profile, command: (&Command, &[Bytes], usize), us: u64, now_us: u64) {
         let Settings { slow_us, slow_max, spike_ms, .. } = self.settings;
-        Thresholds { slow_us: slow_us as u64, slow_max, spike_ms: spike_ms as u64 }
+        let bounds = Thresholds { slow_us: slow_us as u64, slow_max, spike_ms: spike_ms as u64 };
+        self.performance.note(profile, command, us, now_us, bounds);
     }
 
     /// The answer to a request that was not taken, about keys in a hash slot.

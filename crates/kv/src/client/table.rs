@@ -1,8 +1,9 @@
 //! All connections, by token. Those of requests that other replicas have passed on have places
 //! here, and are no clients.
 
-use super::connection::{Connection, Peer};
-use super::connection_state::ProxiedRequest;
+use super::connection::Connection;
+use super::peer_sessions::ProxiedRequest;
+use super::profile::Peer;
 use super::tickets::TOKENS_MAX;
 
 #[derive(Debug, Default)]
@@ -88,7 +89,7 @@ impl Table {
 
     /// Puts back what was taken.
     pub fn put(&mut self, connection: Box<Connection>) {
-        let token = connection.token as usize;
+        let token = connection.token() as usize;
         self.places[token].connection = Some(connection);
     }
 
@@ -121,6 +122,6 @@ mod tests {
         assert_eq!(table.len(), 0);
         assert_eq!(table.open(Peer::default(), 0, 1), Some(token));
         let next = table.get(token).expect("a connection");
-        assert!(next.slots.next() > number && next.id == 2);
+        assert!(next.slots.next() > number && next.profile.id() == 2);
     }
 }

@@ -24,7 +24,7 @@ pub fn change(
     name: &str,
     request: Vec<Bytes>,
 ) -> store::Result<()> {
-    connection.changes_users = true;
+    connection.login.set_changes_users(true);
     let why = match name {
         "acl|setuser" => set(context, connection, &request)?,
         _ => delete(context, connection, &request)?,
@@ -115,7 +115,7 @@ fn delete(
 pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
     let acl = context.shared.admission.acl();
     match inner {
-        "whoami" => Reply::Bytes(connection.user.clone()),
+        "whoami" => Reply::Bytes(connection.login.user().clone()),
         "users" => Reply::Array(acl.users().map(|(name, _)| Reply::Bytes(name.clone())).collect()),
         "list" => {
             let line = |(name, user): (&Bytes, &User)| {
