@@ -98,7 +98,7 @@ use sweeper::Sweeper;
 use table::Table;
 
 /// Reply to a connection beyond `connections_max`.
-pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+pub(crate) const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// All clients of a replica.
 #[derive(Debug)]

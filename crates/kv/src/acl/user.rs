@@ -31,7 +31,7 @@ use super::patterns::{KeyPattern, has_spaces};
 use crate::command::{self, Command};
 
 /// The SHA-256 of a password, in hexadecimal.
-pub fn hash(password: &[u8]) -> String {
+pub(super) fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

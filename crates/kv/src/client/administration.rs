@@ -10,7 +10,12 @@ use crate::command::{help, integer};
 use crate::resp::Reply;
 
 /// CLIENT and what follows.
-pub fn answer(context: &mut Context<'_>, connection: &mut Connection, inner: &str, request: &[Bytes]) -> Option<Reply> {
+pub(super) fn answer(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    inner: &str,
+    request: &[Bytes],
+) -> Option<Reply> {
     let syntax = || Reply::error("syntax error");
     let switch = |value: &Bytes| match &value.to_ascii_lowercase()[..] {
         b"on" | b"off" => Reply::OK,

@@ -11,7 +11,7 @@ use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
 /// The answer to a command. `None` if the client wants none.
-pub fn answer(
+pub(super) fn answer(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,

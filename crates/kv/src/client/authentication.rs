@@ -22,14 +22,14 @@ use crate::node::{Node, Outcome};
 
 /// Reads the users if they may have changed. To be called before anything is done that rests on
 /// them.
-pub fn look_at_users(shared: &mut Shared, table: &mut Table, node: &Node) {
+pub(super) fn look_at_users(shared: &mut Shared, table: &mut Table, node: &Node) {
     if shared.admission.is_stale(node) {
         read_users(shared, table, node, false);
     }
 }
 
 /// The read is answered by which this replica knows whether it has caught up.
-pub fn caught_up(shared: &mut Shared, table: &mut Table, outcome: Outcome, node: &Node) {
+pub(super) fn caught_up(shared: &mut Shared, table: &mut Table, outcome: Outcome, node: &Node) {
     if shared.admission.caught_up(outcome == Outcome::Readable, node) {
         read_users(shared, table, node, true);
     }

@@ -6,7 +6,7 @@ use crate::node::Holders;
 
 /// Condition of a WAIT.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub(super) struct Wait {
     /// Entry that replicas are to have.
     pub index: u64,
     /// The replica that the client is connected to.
@@ -23,7 +23,7 @@ pub struct Wait {
 
 impl Wait {
     /// Whether the replicas that have the entry are enough.
-    pub fn is_met(&self, holders: Holders) -> bool {
+    pub(super) fn is_met(&self, holders: Holders) -> bool {
         holders.others >= self.others && (holders.is_here || !self.here)
     }
 }
@@ -37,7 +37,7 @@ struct Progress {
 
 /// Blocking operations of a connection.
 #[derive(Debug, Default)]
-pub struct Blocking {
+pub(super) struct Blocking {
     wait: Option<Wait>,
     is_asking: bool,
     keys: Option<Progress>,
@@ -45,62 +45,62 @@ pub struct Blocking {
 
 impl Blocking {
     /// Whether an operation is under way.
-    pub fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         self.wait.is_some() || self.is_asking || self.is_listing()
     }
 
     /// Condition of the WAIT that is under way.
-    pub fn wait(&self) -> Option<Wait> {
+    pub(super) fn wait(&self) -> Option<Wait> {
         self.wait
     }
 
     /// WAIT begins, or ends.
-    pub fn set_wait(&mut self, wait: Option<Wait>) {
+    pub(super) fn set_wait(&mut self, wait: Option<Wait>) {
         self.wait = wait;
     }
 
     /// The leader was asked; `holds` if nothing more is done until it has answered.
-    pub fn ask(&mut self, holds: bool) {
+    pub(super) fn ask(&mut self, holds: bool) {
         self.is_asking = holds;
     }
 
     /// The leader has answered a request that holds the connection up if `held`.
-    pub fn end_ask(&mut self, held: bool) {
+    pub(super) fn end_ask(&mut self, held: bool) {
         self.is_asking &= !held;
     }
 
     /// Whether KEYS is under way.
-    pub fn is_listing(&self) -> bool {
+    pub(super) fn is_listing(&self) -> bool {
         self.keys.is_some()
     }
 
     /// KEYS begins.
-    pub fn begin_listing(&mut self) {
+    pub(super) fn begin_listing(&mut self) {
         self.keys = Some(Progress::default());
     }
 
     /// Takes out how far KEYS has come. `None`: it has not begun.
-    pub fn take_listing(&mut self) -> Option<Listing> {
+    pub(super) fn take_listing(&mut self) -> Option<Listing> {
         self.keys.as_mut()?.listing.take()
     }
 
     /// Puts back how far KEYS has come.
-    pub fn put_listing(&mut self, listing: Listing) {
+    pub(super) fn put_listing(&mut self, listing: Listing) {
         self.keys.get_or_insert_default().listing = Some(listing);
     }
 
     /// Counts microseconds that a step of KEYS has taken.
-    pub fn add_listing_us(&mut self, us: u64) {
+    pub(super) fn add_listing_us(&mut self, us: u64) {
         self.keys.get_or_insert_default().us += us;
     }
 
     /// KEYS ends. Returns the microseconds that it has taken.
-    pub fn end_listing(&mut self) -> u64 {
+    pub(super) fn end_listing(&mut self) -> u64 {
         self.keys.take().map_or(0, |progress| progress.us)
     }
 
     /// Bytes of what KEYS has found.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let listing = self.keys.as_ref().and_then(|progress| progress.listing.as_ref());
         listing.map_or(0, Listing::bytes)
     }

@@ -15,7 +15,7 @@ use crate::resp::{Protocol, Reply};
 
 /// A connection.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     token: u32,
     pub profile: Profile,
     pub login: Login,
@@ -33,7 +33,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(id: u64, token: u32, first: u64, peer: Peer, now_us: u64) -> Self {
+    pub(super) fn new(id: u64, token: u32, first: u64, peer: Peer, now_us: u64) -> Self {
         Self {
             token,
             profile: Profile::new(id, peer, now_us),
@@ -51,12 +51,12 @@ impl Connection {
     }
 
     /// Where it lies in the table, which another may take after it.
-    pub fn token(&self) -> u32 {
+    pub(super) fn token(&self) -> u32 {
         self.token
     }
 
     /// Makes it as it was at its beginning, but for who it is.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.discard();
         self.output.reset();
         self.freshness.set_readonly(false);
@@ -64,22 +64,22 @@ impl Connection {
     }
 
     /// Gives up its transaction and forgets the watched keys.
-    pub fn discard(&mut self) {
+    pub(super) fn discard(&mut self) {
         (self.transaction, self.watched) = (None, Watched::default());
     }
 
     /// Lets EXEC do nothing, for a request was refused.
-    pub fn spoil(&mut self) {
+    pub(super) fn spoil(&mut self) {
         self.transaction.iter_mut().for_each(Transaction::spoil);
     }
 
     /// Adds a reply, or what is to become one.
-    pub fn push(&mut self, state: State) -> u64 {
+    pub(super) fn push(&mut self, state: State) -> u64 {
         self.slots.push(self.output.protocol(), self.output.is_mute(), self.input.taken(), state)
     }
 
     /// Replies.
-    pub fn say(&mut self, reply: Reply) {
+    pub(super) fn say(&mut self, reply: Reply) {
         if self.slots.is_empty() {
             self.output.say(&reply);
         } else {
@@ -88,12 +88,12 @@ impl Connection {
     }
 
     /// Bytes of replies that have not been written to the client.
-    pub fn reply_bytes(&self) -> usize {
+    pub(super) fn reply_bytes(&self) -> usize {
         self.output.buffer().len() + self.slots.bytes()
     }
 
     /// Bytes of all that waits here, roughly: requests, whole or not, and replies.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, Transaction::bytes);
         let asked = self.input.bytes_held() + self.argument_bytes();
         asked + queued + self.watched.bytes() + self.blocking.bytes() + self.reply_bytes()
@@ -105,7 +105,7 @@ impl Connection {
     }
 
     /// Gives up what waits, for it is to be closed at once.
-    pub fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.lifecycle.kill();
         self.input = Input::default();
         self.output.clear();
@@ -114,7 +114,7 @@ impl Connection {
     }
 
     /// Line of CLIENT LIST and ACL LOG about it.
-    pub fn line(&self, now_us: u64) -> String {
+    pub(super) fn line(&self, now_us: u64) -> String {
         let Self { transaction, slots, .. } = self;
         let flags = match (transaction, self.blocking.wait(), self.freshness.is_readonly()) {
             (Some(_), ..) => "x",

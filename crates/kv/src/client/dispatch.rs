@@ -30,7 +30,11 @@ fn is_bounded(command: &Command) -> bool {
 }
 
 /// Does a request, or begins to. Error: that of the store.
-pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
+pub(super) fn request(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    request: Vec<Bytes>,
+) -> store::Result<()> {
     connection.output.begin_request();
     checked(context, connection, request)?;
     if !connection.input.is_parked() {
@@ -180,7 +184,7 @@ fn no_permission(denied: Option<&Denied>) -> Reply {
 }
 
 /// The answer to a request that was allowed when it came, if it is not allowed any more.
-pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
+pub(super) fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
     let denied = lookup(request).map(|command| permits(acl, user, command, request));
     match denied {
         Ok(Ok(())) => None,

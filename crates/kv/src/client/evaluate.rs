@@ -23,13 +23,13 @@ use crate::store::{self, FOUNDING, ReadLevel, View};
 const CLOCK_LAG_MS_MAX: u64 = 10;
 
 /// The hash slot of a request's first key.
-pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
+pub(super) fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
     command.keys(request).next().map_or(0, |key| hash_slot::of(key))
 }
 
 /// Evaluates something on the newest versions. It is answered when what it rests on is applied.
 /// A reply that `run` gives with `Err` changes nothing.
-pub fn evaluate(
+pub(super) fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
     slot: u16,
@@ -43,7 +43,7 @@ pub fn evaluate(
 
 /// A request was not taken, if `why` says so: it is refused, or waits until the store has made
 /// room.
-pub fn refuse_or_wait(
+pub(super) fn refuse_or_wait(
     context: &mut Context<'_>,
     connection: &mut Connection,
     (why, slot): (Option<Rejection>, u16),
@@ -57,7 +57,7 @@ pub fn refuse_or_wait(
 }
 
 /// [`evaluate`], but what is not taken is not answered. Returns why it was not.
-pub fn attempt(
+pub(super) fn attempt(
     context: &mut Context<'_>,
     connection: &mut Connection,
     slot: u16,
@@ -100,7 +100,7 @@ fn on_newest(
 }
 
 /// Does a command on a draft.
-pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Result<Reply, Reply> {
+pub(super) fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Result<Reply, Reply> {
     command.run(request, draft).map_err(Refusal::into_reply)
 }
 
@@ -119,7 +119,7 @@ fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number:
 }
 
 /// A command that only reads.
-pub fn read(
+pub(super) fn read(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &'static Command,
@@ -168,7 +168,7 @@ fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
 }
 
 /// Does a read of a user on what is applied, and counts it as `count` does.
-pub fn read_applied(
+pub(super) fn read_applied(
     shared: &mut Shared,
     (user, request): (&Bytes, &[Bytes]),
     node: &Node,

@@ -26,12 +26,12 @@ fn is_for_leader(command: &Command) -> bool {
 }
 
 /// Whether the leader takes a command from another replica, EXEC aside.
-pub fn is_taken(command: &Command) -> bool {
+pub(super) fn is_taken(command: &Command) -> bool {
     is_for_leader(command) || command.name == "watch"
 }
 
 /// Whether requests of a connection are passed on now.
-pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
+pub(super) fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
     let Some(to) = context.shared.forwards.to() else { return false };
     let status = context.node.status();
     // A request that was passed on once stays where it is, whoever leads.
@@ -39,7 +39,7 @@ pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
 }
 
 /// Whether a request must wait until those before it are answered, or until there is room for it.
-pub fn waits(context: &Context<'_>, connection: &Connection, command: &Command) -> bool {
+pub(super) fn waits(context: &Context<'_>, connection: &Connection, command: &Command) -> bool {
     if command.access == Access::Read {
         return connection.slots.has_passed();
     }
@@ -48,7 +48,7 @@ pub fn waits(context: &Context<'_>, connection: &Connection, command: &Command) 
 }
 
 /// Passes a request on, if that is for the leader. Else gives it back.
-pub fn one(
+pub(super) fn one(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,
@@ -73,7 +73,7 @@ pub fn one(
 }
 
 /// Passes WATCH on.
-pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
+pub(super) fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
     // Copied: they must not keep all that came with them in memory.
     let keys: Vec<Bytes> = request[1..].iter().map(|key| Bytes::copy_from_slice(key)).collect();
     let slot = hash_slot::of(&keys[0]);
@@ -83,7 +83,7 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
 
 /// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an
 /// AUTH. Replies to requests that are no business of keys are given already.
-pub fn transaction(
+pub(super) fn transaction(
     context: &mut Context<'_>,
     connection: &mut Connection,
     user: Option<Bytes>,

@@ -3,29 +3,29 @@
 
 /// Freshness of a connection's reads.
 #[derive(Debug, Default)]
-pub struct Freshness {
+pub(super) struct Freshness {
     newest: u64,
     is_readonly: bool,
 }
 
 impl Freshness {
     /// The newest entry that the connection's commands have made or rest on.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.newest
     }
 
     /// Notes that entry.
-    pub fn set_newest(&mut self, index: u64) {
+    pub(super) fn set_newest(&mut self, index: u64) {
         self.newest = index;
     }
 
     /// Whether the connection reads what is applied here, without asking the leader.
-    pub fn is_readonly(&self) -> bool {
+    pub(super) fn is_readonly(&self) -> bool {
         self.is_readonly
     }
 
     /// READONLY, READWRITE.
-    pub fn set_readonly(&mut self, is_readonly: bool) {
+    pub(super) fn set_readonly(&mut self, is_readonly: bool) {
         self.is_readonly = is_readonly;
     }
 }

@@ -9,14 +9,14 @@ use crate::command::integer;
 use crate::resp::{Protocol, Reply};
 
 /// The version of Redis whose commands clients may expect.
-pub const REDIS_VERSION: &str = "7.0.0";
+pub(super) const REDIS_VERSION: &str = "7.0.0";
 
 fn wrong_password() -> Reply {
     Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".to_owned())
 }
 
 /// AUTH [name] password.
-pub fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub(super) fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let (name, password) = match request {
         [_, password] => {
             let is_open =
@@ -52,7 +52,7 @@ fn log_in(
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
-pub fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub(super) fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let protocol = match request.get(1).map(|version| integer(version)) {
         None => connection.output.protocol(),
         Some(Ok(2)) => Protocol::Resp2,

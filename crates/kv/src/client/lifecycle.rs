@@ -13,7 +13,7 @@ enum Phase {
 
 /// Lifecycle of a connection.
 #[derive(Debug, Default)]
-pub struct Lifecycle {
+pub(super) struct Lifecycle {
     phase: Phase,
     is_woken: bool,
     counted_bytes: usize,
@@ -21,42 +21,42 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Whether further requests are looked at.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
     /// Whether the connection is closed at once.
-    pub fn is_killed(&self) -> bool {
+    pub(super) fn is_killed(&self) -> bool {
         self.phase == Phase::Killed
     }
 
     /// The connection is to be closed when all replies are written.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.phase = self.phase.max(Phase::Over);
     }
 
     /// The connection is to be closed at once.
-    pub fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.phase = Phase::Killed;
     }
 
     /// Has the event loop look at the connection. Returns whether it would not have.
-    pub fn wake(&mut self) -> bool {
+    pub(super) fn wake(&mut self) -> bool {
         !std::mem::replace(&mut self.is_woken, true)
     }
 
     /// The event loop looks at the connection.
-    pub fn end_wake(&mut self) {
+    pub(super) fn end_wake(&mut self) {
         self.is_woken = false;
     }
 
     /// Bytes that the connection had when they were counted last.
-    pub fn counted_bytes(&self) -> usize {
+    pub(super) fn counted_bytes(&self) -> usize {
         self.counted_bytes
     }
 
     /// Counts bytes. Returns those that were counted before.
-    pub fn count(&mut self, bytes: usize) -> usize {
+    pub(super) fn count(&mut self, bytes: usize) -> usize {
         std::mem::replace(&mut self.counted_bytes, bytes)
     }
 }

@@ -21,7 +21,7 @@ enum Wanted {
 
 /// Output of a connection.
 #[derive(Debug, Default)]
-pub struct Output {
+pub(super) struct Output {
     buffer: BytesMut,
     protocol: Protocol,
     wanted: Wanted,
@@ -29,44 +29,44 @@ pub struct Output {
 
 impl Output {
     /// Bytes to be written.
-    pub fn buffer(&self) -> &BytesMut {
+    pub(super) fn buffer(&self) -> &BytesMut {
         &self.buffer
     }
 
     /// The buffer from whose front is taken what is written.
-    pub fn buffer_mut(&mut self) -> &mut BytesMut {
+    pub(super) fn buffer_mut(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
     /// Gives up what is not written.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.buffer = BytesMut::new();
     }
 
     /// Appends a reply, unless it is not wanted.
-    pub fn say(&mut self, reply: &Reply) {
+    pub(super) fn say(&mut self, reply: &Reply) {
         if !self.is_mute() {
             reply.write(self.protocol, &mut self.buffer);
         }
     }
 
     /// Protocol of the next reply.
-    pub fn protocol(&self) -> Protocol {
+    pub(super) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
     /// Changes the protocol.
-    pub fn set_protocol(&mut self, protocol: Protocol) {
+    pub(super) fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
     /// Whether the next reply is not wanted.
-    pub fn is_mute(&self) -> bool {
+    pub(super) fn is_mute(&self) -> bool {
         self.wanted != Wanted::All
     }
 
     /// CLIENT REPLY. Returns its reply, if one is wanted.
-    pub fn set_wanted(&mut self, mode: &[u8]) -> Option<Reply> {
+    pub(super) fn set_wanted(&mut self, mode: &[u8]) -> Option<Reply> {
         match &mode.to_ascii_lowercase()[..] {
             b"on" => {
                 self.wanted = Wanted::All;
@@ -81,21 +81,21 @@ impl Output {
     }
 
     /// A request begins.
-    pub fn begin_request(&mut self) {
+    pub(super) fn begin_request(&mut self) {
         if self.wanted == Wanted::SkipNext {
             self.wanted = Wanted::AllButThis;
         }
     }
 
     /// A request is done.
-    pub fn end_request(&mut self) {
+    pub(super) fn end_request(&mut self) {
         if self.wanted == Wanted::AllButThis {
             self.wanted = Wanted::All;
         }
     }
 
     /// RESET: the protocol and the wanted replies are those of a new connection.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.protocol, self.wanted) = Default::default();
     }
 }

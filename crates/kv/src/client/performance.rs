@@ -46,7 +46,7 @@ struct Slow {
 
 /// How long commands take.
 #[derive(Debug, Default)]
-pub struct Performance {
+pub(super) struct Performance {
     lines: BTreeMap<&'static str, Counts>,
     slow: VecDeque<Slow>,
     next: u64,
@@ -59,7 +59,7 @@ pub struct Performance {
 
 /// Bounds of what is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
+pub(super) struct Thresholds {
     pub slow_us: u64,
     pub slow_max: usize,
     /// 0: no spikes are kept.
@@ -67,7 +67,7 @@ pub struct Thresholds {
 }
 
 /// The arguments of a request that may be kept.
-pub fn front(request: &[Bytes]) -> Vec<Bytes> {
+pub(super) fn front(request: &[Bytes]) -> Vec<Bytes> {
     request[..request.len().min(ARGUMENTS_MAX)].to_vec()
 }
 
@@ -97,23 +97,23 @@ fn kept(command: &Command, request: &[Bytes], count: usize) -> Vec<Bytes> {
 
 impl Performance {
     /// A command begins.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.has_failed = false;
     }
 
     /// Notes what came of the command that is being done: whether its keys or values refused it.
-    pub fn set_outcome(&mut self, reply: &Reply) {
+    pub(super) fn set_outcome(&mut self, reply: &Reply) {
         self.has_failed = matches!(reply, Reply::Error(_));
     }
 
     /// Notes that a command was not taken.
-    pub fn reject(&mut self, name: &'static str) {
+    pub(super) fn reject(&mut self, name: &'static str) {
         self.lines.entry(name).or_default().rejected += 1;
     }
 
     /// Notes that a command of a connection took so long. `front` are the first arguments of
     /// `count`, at least as many as [`front`] returns.
-    pub fn note(
+    pub(super) fn note(
         &mut self,
         profile: &Profile,
         (command, front, count): (&Command, &[Bytes], usize),
@@ -153,12 +153,12 @@ impl Performance {
     }
 
     /// Forgets the counts.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.lines.clear();
     }
 
     /// The lines of INFO commandstats.
-    pub fn shown(&self) -> Vec<(String, String)> {
+    pub(super) fn shown(&self) -> Vec<(String, String)> {
         let shown = |(name, line): (&&str, &Counts)| {
             let Counts { calls, us, rejected, failed, .. } = line;
             let each = *us as f64 / (*calls).max(1) as f64;
@@ -171,7 +171,7 @@ impl Performance {
     }
 
     /// SLOWLOG and what follows.
-    pub fn slowlog(&mut self, inner: &str, request: &[Bytes]) -> Reply {
+    pub(super) fn slowlog(&mut self, inner: &str, request: &[Bytes]) -> Reply {
         match inner {
             "get" if request.len() > 3 => too_many(request),
             "get" => {
@@ -205,7 +205,7 @@ impl Performance {
     }
 
     /// LATENCY and what follows.
-    pub fn latency(&mut self, inner: &str, request: &[Bytes]) -> Reply {
+    pub(super) fn latency(&mut self, inner: &str, request: &[Bytes]) -> Reply {
         let number = |number: u64| Reply::Integer(number as i64);
         let names: Vec<String> = request[2..].iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
         let is_named = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);

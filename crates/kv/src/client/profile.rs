@@ -19,7 +19,7 @@ pub struct Peer {
 
 /// Profile of a connection.
 #[derive(Debug)]
-pub struct Profile {
+pub(super) struct Profile {
     id: u64,
     peer: Peer,
     name: Bytes,
@@ -31,28 +31,28 @@ pub struct Profile {
 
 impl Profile {
     /// Profile of a connection that is opened now.
-    pub fn new(id: u64, peer: Peer, now_us: u64) -> Self {
+    pub(super) fn new(id: u64, peer: Peer, now_us: u64) -> Self {
         let (name, library) = Default::default();
         Self { id, peer, name, library, opened_us: now_us, active_us: now_us, command: "NULL" }
     }
 
     /// Id of the connection, which no other has had since the process was started.
-    pub fn id(&self) -> u64 {
+    pub(super) fn id(&self) -> u64 {
         self.id
     }
 
     /// Its other end.
-    pub fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &Peer {
         &self.peer
     }
 
     /// Its name; empty if it has none.
-    pub fn name(&self) -> &Bytes {
+    pub(super) fn name(&self) -> &Bytes {
         &self.name
     }
 
     /// Gives it a name. The name is copied: it must not keep the whole request in memory.
-    pub fn set_name(&mut self, name: &[u8]) -> Result<(), Reply> {
+    pub(super) fn set_name(&mut self, name: &[u8]) -> Result<(), Reply> {
         if !is_plain(name) {
             return Err(Reply::error("Client names cannot contain spaces, newlines or special characters."));
         }
@@ -61,12 +61,12 @@ impl Profile {
     }
 
     /// RESET: it has no name.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.name = Bytes::new();
     }
 
     /// CLIENT SETINFO: the client library's name or version.
-    pub fn set_library(&mut self, field: &[u8], value: &[u8]) -> Reply {
+    pub(super) fn set_library(&mut self, field: &[u8], value: &[u8]) -> Reply {
         let (at, field) = match &field.to_ascii_lowercase()[..] {
             b"lib-name" => (0, "lib-name"),
             b"lib-ver" => (1, "lib-ver"),
@@ -80,23 +80,23 @@ impl Profile {
     }
 
     /// When its last request came, in microseconds since 1970.
-    pub fn active_us(&self) -> u64 {
+    pub(super) fn active_us(&self) -> u64 {
         self.active_us
     }
 
     /// A request has come.
-    pub fn touch(&mut self, now_us: u64) {
+    pub(super) fn touch(&mut self, now_us: u64) {
         self.active_us = now_us;
     }
 
     /// Notes its last command.
-    pub fn set_command(&mut self, name: &'static str) {
+    pub(super) fn set_command(&mut self, name: &'static str) {
         self.command = name;
     }
 
     /// Line of CLIENT LIST about it: the fields of a profile around those of the connection's state
     /// and login.
-    pub fn line(&self, now_us: u64, token: u32, state: &str, login: &str) -> String {
+    pub(super) fn line(&self, now_us: u64, token: u32, state: &str, login: &str) -> String {
         let Self { id, peer, opened_us, active_us, command, .. } = self;
         let seconds = |since_us: &u64| now_us.saturating_sub(*since_us) / 1_000_000;
         let [name, library, version] =

@@ -11,7 +11,7 @@ macro_rules! counters {
 
         impl Statistics {
             /// All counters: name and help text on the page of metrics, and value.
-            pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+            pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$(($name, $help, self.$field),)+].into_iter()
             }
         }

@@ -15,14 +15,14 @@ const CLOCK_NOTE_MS: u64 = JUMP_MS_MAX / 2;
 
 /// The sweeper.
 #[derive(Debug, Default)]
-pub struct Sweeper {
+pub(super) struct Sweeper {
     /// Whether an entry that clears away is under way.
     is_under_way: bool,
 }
 
 impl Sweeper {
     /// A tick has passed: begins an entry if one is due. Error: that of the store.
-    pub fn tick(&mut self, node: &mut Node, statistics: &mut Statistics) -> store::Result<()> {
+    pub(super) fn tick(&mut self, node: &mut Node, statistics: &mut Statistics) -> store::Result<()> {
         if self.is_under_way || node.status().role != Role::Leader {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Sweeper {
     }
 
     /// The entry is done.
-    pub fn done(&mut self) {
+    pub(super) fn done(&mut self) {
         self.is_under_way = false;
     }
 }

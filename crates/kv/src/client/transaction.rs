@@ -26,13 +26,13 @@ const ANSWERS_BYTES_MAX: usize = 64 << 20;
 const WATCHED_MAX: usize = 10_000;
 
 /// Whether a command is about the transaction, and so is not put into it.
-pub fn is_own(command: &Command) -> bool {
+pub(super) fn is_own(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
 /// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
 /// CLIENT REPLY would leave replies out of the array that EXEC has promised.
-pub fn takes(command: &Command) -> bool {
+pub(super) fn takes(command: &Command) -> bool {
     !matches!(
         command.name,
         "wait" | "waitaof" | "perdura.once" | "perdura.clock" | "acl|setuser" | "acl|deluser" | "client|reply"
@@ -40,13 +40,13 @@ pub fn takes(command: &Command) -> bool {
 }
 
 /// Puts a request into the transaction.
-pub fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
+pub(super) fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
     let taken = connection.input.taken();
     connection.transaction.as_mut().map_or(Reply::Null, |transaction| transaction.queue(taken, command, request))
 }
 
 /// MULTI, DISCARD and UNWATCH.
-pub fn answer(connection: &mut Connection, name: &str) -> Reply {
+pub(super) fn answer(connection: &mut Connection, name: &str) -> Reply {
     match (name, connection.transaction.is_some()) {
         ("multi", true) => return Reply::error("MULTI calls can not be nested"),
         ("multi", false) => connection.transaction = Some(Transaction::begin(connection.input.taken())),
@@ -58,7 +58,7 @@ pub fn answer(connection: &mut Connection, name: &str) -> Reply {
 }
 
 /// WATCH.
-pub fn watch(
+pub(super) fn watch(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,
@@ -101,7 +101,7 @@ fn version(draft: &Draft<'_>, key: &[u8]) -> Result<u64, Reply> {
 }
 
 /// EXEC.
-pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
+pub(super) fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
     let Some(mut transaction) = connection.transaction.take() else {
         connection.say(Reply::error("EXEC without MULTI"));
         return Ok(());

@@ -18,7 +18,7 @@ const RULES_MAX: usize = 1024;
 const NAME_BYTES_MAX: usize = 128;
 
 /// ACL SETUSER and ACL DELUSER, which are entries.
-pub fn change(
+pub(super) fn change(
     context: &mut Context<'_>,
     connection: &mut Connection,
     name: &str,
@@ -112,7 +112,7 @@ fn delete(
 }
 
 /// ACL and what follows, beside SETUSER and DELUSER.
-pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
+pub(super) fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
     let acl = context.shared.admission.acl();
     match inner {
         "whoami" => Reply::Bytes(connection.login.user().clone()),

@@ -11,7 +11,7 @@ const UNPROTECTED: &str = "DENIED the user default has no password, so only conn
      certificates (clients.tls.authorities), or set clients.protected = false if the network keeps others away";
 
 /// Outcome for a connection.
-pub enum Verdict {
+pub(super) enum Verdict {
     /// It stays; whether it needs not log in first.
     Stays(bool),
     /// Its user is deleted or off.
@@ -21,7 +21,7 @@ pub enum Verdict {
 }
 
 /// Judges a connection by the users as they are.
-pub fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
+pub(super) fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
     if let Some(user) = connection.login.shown_user() {
         let is_on = acl.user(user).is_some_and(User::is_on);
         return if is_on { Verdict::Stays(true) } else { Verdict::Ends };
@@ -33,7 +33,7 @@ pub fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
 }
 
 /// Judges a connection that has just come, or that has shown no password.
-pub fn judge(shared: &mut Shared, connection: &mut Connection) {
+pub(super) fn judge(shared: &mut Shared, connection: &mut Connection) {
     if !shared.admission.is_open() {
         connection.login.set_known(false);
         return;

@@ -17,7 +17,7 @@ use crate::node::{Node, Rejection};
 use crate::resp::Reply;
 
 /// WAIT others ms, WAITAOF here others ms.
-pub fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str, request: &[Bytes]) {
+pub(super) fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str, request: &[Bytes]) {
     match parse(context, connection, name, request) {
         Ok(wait) => {
             connection.blocking.set_wait(Some(wait));
@@ -58,7 +58,7 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
 }
 
 /// Answers if what is waited for is so, or the time is up.
-pub fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node) {
+pub(super) fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node) {
     let Some(wait) = connection.blocking.wait() else { return };
     let reply = match node.holders(wait.index, wait.at) {
         None => shared.again(0, node),

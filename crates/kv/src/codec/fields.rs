@@ -132,7 +132,7 @@ impl Reader {
 ///
 /// # Panics
 /// If it has 4 GiB or more.
-pub fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_u32_le(u32::try_from(bytes.len()).expect("a byte string below 4 GiB"));
     out.put_slice(bytes);
 }

@@ -62,7 +62,7 @@ pub struct Command {
 
 /// Implementation of a command.
 #[derive(Clone, Copy, Debug)]
-pub enum Run {
+pub(crate) enum Run {
     /// It is done on a draft.
     Draft(fn(Arguments<'_>, &mut Draft<'_>) -> Outcome<Reply>),
     /// The connection does it.

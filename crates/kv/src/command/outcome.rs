@@ -42,4 +42,4 @@ pub(super) fn bounded(draft: &Draft<'_>) -> Outcome<()> {
 }
 
 /// Outcome of a command.
-pub type Outcome<T> = Result<T, Refusal>;
+pub(crate) type Outcome<T> = Result<T, Refusal>;

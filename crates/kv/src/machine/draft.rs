@@ -25,7 +25,7 @@ pub const PLACES_MAX: usize = 32_768;
 /// entry, and with that into the store.
 const CHANGE_PLACES: usize = 1;
 /// Bytes of keys or values that take as long as a place.
-pub const BYTES_A_PLACE: usize = 4096;
+pub(crate) const BYTES_A_PLACE: usize = 4096;
 
 /// A read that the store could not do, in its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl fmt::Display for Unreadable {
 }
 
 /// Takes a key of the map and its value; returns whether to go on.
-pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+pub(crate) type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// Where the places with a prefix begin that lie from `from` on: at the later of both.
-pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
+pub(crate) fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
     match from {
         Bound::Included(place) | Bound::Excluded(place) if place >= prefix => from,
         _ => Bound::Included(prefix),
@@ -49,10 +49,10 @@ pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
 }
 
 /// A part of a value, and the length of the whole.
-pub type Part = (Bytes, usize);
+pub(crate) type Part = (Bytes, usize);
 
 /// The part of a value that lies in a range.
-pub fn part_of(value: &[u8], range: Range<usize>) -> &[u8] {
+pub(crate) fn part_of(value: &[u8], range: Range<usize>) -> &[u8] {
     &value[range.start.min(value.len())..range.end.min(value.len())]
 }
 
@@ -537,11 +537,11 @@ pub(crate) mod tests {
 
     /// Versions in DRAM.
     #[derive(Default)]
-    pub struct MemorySource(BTreeMap<Vec<u8>, Bytes>);
+    pub(crate) struct MemorySource(BTreeMap<Vec<u8>, Bytes>);
 
     impl MemorySource {
         /// Does what a draft has become.
-        pub fn apply(&mut self, batch: crate::entry::WriteBatch) {
+        pub(crate) fn apply(&mut self, batch: crate::entry::WriteBatch) {
             for change in batch.changes {
                 match change.value {
                     Some(value) => self.0.insert(change.key.to_vec(), value),
@@ -551,7 +551,7 @@ pub(crate) mod tests {
         }
 
         /// The deadlines that are noted.
-        pub fn deadlines(&self) -> Vec<(u64, Vec<u8>)> {
+        pub(crate) fn deadlines(&self) -> Vec<(u64, Vec<u8>)> {
             let noted = self.0.keys().filter_map(|place| key::of_deadline(place));
             noted.map(|(at, _, key)| (at, key.to_vec())).collect()
         }

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::codec::{Malformed, Read, Reader};
 
 /// Bytes of a head beside the value, at most.
-pub const HEAD_BYTES_MAX: usize = 18;
+pub(crate) const HEAD_BYTES_MAX: usize = 18;
 
 const STRING: u8 = 1;
 
@@ -58,7 +58,7 @@ pub struct Head {
 }
 
 /// The value and deadline of a key; of one that is not there, nothing.
-pub fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
+pub(crate) fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
     head.map_or((Bytes::new(), None), |head| (head.value, head.deadline_ms))
 }
 

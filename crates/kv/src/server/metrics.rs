@@ -12,7 +12,7 @@ use crate::store::{Footprint, ReadLevel, Room};
 
 /// Counters of the event loop.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Traffic {
+pub(super) struct Traffic {
     /// Messages that were sent.
     pub messages_sent: u64,
     /// Messages that came.
@@ -31,7 +31,7 @@ pub struct Traffic {
 
 /// Gauges of a replica.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gauges {
+pub(super) struct Gauges {
     /// Room of the store.
     pub room: Room,
     /// Use of the store's medium.
@@ -60,7 +60,7 @@ pub struct Gauges {
 
 impl Gauges {
     /// The gauges now.
-    pub fn of(runtime: &Runtime, node: &Node, clients: &Clients) -> Self {
+    pub(super) fn of(runtime: &Runtime, node: &Node, clients: &Clients) -> Self {
         let (store, (snapshot_senders, is_receiving)) = (node.store(), node.snapshots());
         let wall_ms = clock::wall_ms();
         Self {
@@ -95,7 +95,7 @@ impl Page {
 }
 
 /// The numbers of a replica.
-pub fn page(
+pub(super) fn page(
     state: &State,
     (clients, users_disabled): (&Statistics, usize),
     (traffic, links_up): (&Traffic, usize),
