@@ -96,7 +96,7 @@ impl Clients {
     /// much. So the memory of clients is bounded by that, and by what one connection is given
     /// before it is counted: one request or one reply. Requests of other replicas' clients are
     /// counted by themselves (proxied.rs): no client here is closed for them.
-    pub fn count(&mut self, token: u32) {
+    pub(crate) fn count(&mut self, token: u32) {
         let counts = |one: &&mut Connection| !one.lifecycle.is_killed() && one.proxied.is_none();
         let Some(connection) = self.table.get_mut(token).filter(counts) else { return };
         let bytes = connection.bytes();

@@ -92,7 +92,7 @@ impl WalStore {
     }
 
     /// Opens the store on a disk.
-    pub fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
         let disk = Counted::new(disk);
         let open::Found { tail, persistent_state, base, ring, pairs, applied, is_partial } =
             open::open(&disk, config.ring_bytes)?;
