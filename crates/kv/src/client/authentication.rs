@@ -51,21 +51,16 @@ fn read_users(shared: &mut Shared, table: &mut Table, node: &Node, is_first: boo
 
 /// Judges all connections again.
 fn judge_all(shared: &mut Shared, table: &mut Table) {
-    let tokens: Vec<u32> = table.iter().map(Connection::token).collect();
-    for token in tokens {
-        let Some(mut connection) = table.take(token) else { continue };
-        if connection.lifecycle.is_open() {
-            if matches!(verdict(&connection, shared.admission.acl()), Verdict::Ends) {
-                end(&mut connection);
-            } else {
-                judge(shared, &mut connection);
-            }
-            if connection.login.is_known() {
-                judge_reads(shared, &mut connection);
-            }
-            shared.queues.wake(&mut connection);
+    for connection in table.iter_mut().filter(|one| one.lifecycle.is_open()) {
+        if matches!(verdict(connection, shared.admission.acl()), Verdict::Ends) {
+            end(connection);
+        } else {
+            judge(shared, connection);
         }
-        table.put(connection);
+        if connection.login.is_known() {
+            judge_reads(shared, connection);
+        }
+        shared.queues.wake(connection);
     }
 }
 

@@ -305,14 +305,13 @@ impl Clients {
 
     fn go_on_waiting(&mut self, node: &Node) {
         for token in self.shared.queues.take_waiting() {
-            let Some(mut connection) = self.table.take(token) else { continue };
-            wait::go_on(&mut self.shared, &mut connection, node);
+            let Some(connection) = self.table.get_mut(token) else { continue };
+            wait::go_on(&mut self.shared, connection, node);
             if connection.blocking.wait().is_some() {
                 self.shared.queues.wait(token);
             } else {
-                self.shared.answered(&mut connection);
+                self.shared.answered(connection);
             }
-            self.table.put(connection);
         }
     }
 
@@ -339,13 +338,13 @@ impl Clients {
     }
 
     fn placed(&mut self, token: u32, number: u64, outcome: Outcome, node: &Node) {
-        let Some(mut connection) = self.table.take(token) else { return };
+        let Some(connection) = self.table.get_mut(token) else { return };
         if let Some(State::Passed { said, .. }) = connection.slots.get_mut(number) {
             // The leader has done it, whatever has become of the wait.
             if let Some(reply) = said.take() {
                 connection.slots.set(number, State::Answered(reply));
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         } else if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
             let slot = *slot;
             match outcome {
@@ -359,9 +358,8 @@ impl Clients {
                 }
                 Outcome::Unknown => connection.slots.set(number, State::Answered(self.shared.unknown())),
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         }
-        self.table.put(connection);
         self.count(token);
     }
 

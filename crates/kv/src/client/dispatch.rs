@@ -16,7 +16,6 @@ use super::transaction_state::Transaction;
 use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Acl, Denied, User};
 use crate::command::{Access, Command};
-use crate::node::Rejection;
 use crate::resp::Reply;
 use crate::store;
 
@@ -201,9 +200,7 @@ fn is_barrier(command: &Command) -> bool {
 
 fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {
     if command.is_on_draft() && !context.leads() && !forward::is_open(context, connection) {
-        let leader = context.node.status().leader;
-        let slot = slot_of(command, &request);
-        let reply = context.shared.refusal(Rejection::NotLeader { leader }, slot);
+        let reply = context.shared.again(slot_of(command, &request), context.node);
         connection.spoil();
         connection.say(reply);
         return;

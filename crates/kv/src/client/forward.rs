@@ -15,7 +15,7 @@ use super::hash_slot;
 use super::once;
 use super::slots::State;
 use crate::command::{Access, Command};
-use crate::node::{Rejection, Role};
+use crate::node::Role;
 use crate::resp::{Protocol, Reply};
 use crate::wire::{FORWARD_BYTES_MAX, Forward, ForwardedCommand};
 
@@ -118,8 +118,7 @@ fn forward(
 fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, kind: ForwardKind, slot: u16) {
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
-        let leader = context.node.status().leader;
-        connection.say(context.shared.refusal(Rejection::NotLeader { leader }, slot));
+        connection.say(context.shared.again(slot, context.node));
         return;
     }
     connection.blocking.ask(kind.holds());

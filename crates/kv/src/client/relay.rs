@@ -33,7 +33,7 @@ impl Clients {
         look_at_users(&mut self.shared, &mut self.table, node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
         let UnderWay { token, place, term, kind, .. } = under_way;
-        let Some(mut connection) = self.table.take(token) else { return Ok(true) };
+        let Some(connection) = self.table.get_mut(token) else { return Ok(true) };
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
@@ -55,9 +55,8 @@ impl Clients {
                 }
                 _ => connection.slots.set(place, State::Answered(reply)),
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         }
-        self.table.put(connection);
         self.count(token);
         outcome.map(|()| true)
     }
@@ -67,7 +66,7 @@ impl Clients {
     /// be. The outcome of the others is unknown.
     pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
         for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {
-            let Some(mut connection) = self.table.take(under_way.token) else { continue };
+            let Some(connection) = self.table.get_mut(under_way.token) else { continue };
             if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
                 let slot = *slot;
                 let reply = match under_way.kind {
@@ -82,9 +81,8 @@ impl Clients {
                 connection.blocking.end_ask(under_way.kind.holds());
                 connection.watched.lose_if(matches!(under_way.kind, ForwardKind::Watch(_)));
                 connection.slots.set(under_way.place, State::Answered(reply));
-                self.shared.answered(&mut connection);
+                self.shared.answered(connection);
             }
-            self.table.put(connection);
             self.count(under_way.token);
         }
     }

@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::context::Context;
 use super::shared::Shared;
 use crate::command::integer;
-use crate::node::{Node, Rejection};
+use crate::node::Node;
 use crate::resp::Reply;
 
 /// WAIT others ms, WAITAOF here others ms.
@@ -43,8 +43,7 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
     let at = connection.proxied.as_ref().map_or(context.node.id(), |proxied| proxied.replica());
     let index = connection.freshness.newest();
     let Some(holders) = context.node.holders(index, at) else {
-        let leader = context.node.status().leader;
-        return Err(context.shared.refusal(Rejection::NotLeader { leader }, 0));
+        return Err(context.shared.again(0, context.node));
     };
     if others > holders.members {
         let members = holders.members;
