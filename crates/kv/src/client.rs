@@ -42,26 +42,31 @@ mod admission;
 mod answers;
 mod authentication;
 mod batches;
+mod blocking;
 mod catalog;
 mod clients;
 mod cluster;
 mod connection;
-mod connection_state;
 mod context;
 mod denials;
-mod description;
 mod dispatch;
 mod evaluate;
 mod forward;
 mod forwards;
+mod freshness;
 mod greeting;
 mod hash_slot;
 mod info;
+mod input;
+mod lifecycle;
+mod login;
 mod lookup;
 mod notices;
 mod once;
+mod output;
 mod peer_sessions;
 mod performance;
+mod profile;
 mod proxied;
 mod queues;
 mod reads;
@@ -71,26 +76,29 @@ mod shared;
 mod slots;
 mod statistics;
 mod step;
+mod sweeper;
 mod table;
 mod tickets;
 mod transaction;
+mod transaction_state;
 mod tuning;
 mod users;
 mod verdict;
 mod wait;
 
 use batches::Batches;
-pub use connection::Peer;
 pub use notices::Notice;
 use peer_sessions::PeerSessions;
+pub use profile::Peer;
 pub use settings::{Name, Process, Settings};
 use shared::Shared;
 pub use statistics::Statistics;
 pub use step::STEP_PLACES;
+use sweeper::Sweeper;
 use table::Table;
 
 /// Reply to a connection beyond `connections_max`.
-pub const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+pub(crate) const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// All clients of a replica.
 #[derive(Debug)]
@@ -102,4 +110,5 @@ pub struct Clients {
     bytes: usize,
     /// Requests that other replicas have passed on.
     peer_sessions: PeerSessions,
+    sweeper: Sweeper,
 }

@@ -107,7 +107,7 @@ pub(crate) mod tests {
 
     /// A machine that is told commands as people type them.
     #[derive(Default)]
-    pub struct Table {
+    pub(crate) struct Table {
         pub source: MemorySource,
         pub now_ms: u64,
         pub memory: Arc<Memory>,
@@ -115,11 +115,11 @@ pub(crate) mod tests {
     }
 
     impl Table {
-        pub fn at(now_ms: u64) -> Self {
+        pub(crate) fn at(now_ms: u64) -> Self {
             Self { now_ms, ..Self::default() }
         }
 
-        pub fn does(&mut self, line: &str) -> Reply {
+        pub(crate) fn does(&mut self, line: &str) -> Reply {
             let mut requests = Requests::default();
             requests.input().extend_from_slice(line.as_bytes());
             requests.input().extend_from_slice(b"\n");
@@ -141,7 +141,7 @@ pub(crate) mod tests {
 
         /// The replies to several lines, as RESP2 with spaces for the ends of lines.
         #[track_caller]
-        pub fn replies(&mut self, cases: &[(&str, &str)]) {
+        pub(crate) fn replies(&mut self, cases: &[(&str, &str)]) {
             for (line, wanted) in cases {
                 let mut out = BytesMut::new();
                 self.does(line).write(Protocol::Resp2, &mut out);
@@ -152,7 +152,7 @@ pub(crate) mod tests {
     }
 
     /// So many keys of a length, which take no room.
-    pub struct Many {
+    pub(crate) struct Many {
         pub count: usize,
         pub length: usize,
         pub deadline_ms: Option<u64>,

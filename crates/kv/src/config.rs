@@ -321,14 +321,6 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration of a directory, with the default of every option.
-    pub fn of_directory(directory: impl Into<PathBuf>) -> Config {
-        let directory = directory.into();
-        let (store, clients, peers) = (Store::default(), Clients::default(), Peers::default());
-        let (http, raft, log) = (Http::default(), Raft::default(), Log::default());
-        Config { directory, store, clients, peers, http, raft, log }
-    }
-
     /// The address that clients are told.
     pub fn client_address(&self) -> String {
         let listen = self.clients.listen.first().cloned().unwrap_or_default();
@@ -341,7 +333,7 @@ impl Config {
     }
 
     /// The hosts by whose names the address for HTTP may be asked.
-    pub fn http_names(&self) -> Vec<String> {
+    pub(crate) fn http_names(&self) -> Vec<String> {
         let addresses =
             [&self.http.listen, &self.client_address(), &self.peer_address()].map(|text| host_of(text).to_owned());
         let all = self.http.names.iter().cloned().chain(addresses);
@@ -452,12 +444,19 @@ fn check_address(name: &str, address: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, Http, Size, StoreKind, Tls};
+    use super::{Clients, Config, Http, Log, Peers, Raft, Size, Store, StoreKind, Tls};
+
+    /// The configuration of a directory, with the default of every option.
+    fn of_directory(directory: &str) -> Config {
+        let (store, clients, peers) = (Store::default(), Clients::default(), Peers::default());
+        let (http, raft, log) = (Http::default(), Raft::default(), Log::default());
+        Config { directory: directory.into(), store, clients, peers, http, raft, log }
+    }
 
     #[test]
     fn a_short_file_is_enough_and_the_rest_is_default() {
         let config = Config::parse("directory = 'd'\n[store]\nkind = 'wal'\nlog_size = '8M'").expect("a configuration");
-        let mut wanted = Config::of_directory("d");
+        let mut wanted = of_directory("d");
         wanted.store.kind = StoreKind::Wal;
         wanted.store.log_size = Size(8 << 20);
         assert_eq!(config, wanted);
@@ -530,7 +529,7 @@ mod tests {
     #[test]
     fn the_page_has_every_option() {
         let tls = Some(Tls { authorities: Some("a".into()), ..Tls::default() });
-        let mut config = Config::of_directory("d");
+        let mut config = of_directory("d");
         (config.clients.tls, config.peers.tls, config.clients.unix) = (tls.clone(), tls, Some("u".into()));
         let page = include_str!("../../../docs/kv-config.md");
         let all = options("", &toml::Value::try_from(&config).expect("a table"));

@@ -1,9 +1,9 @@
 //! The state that is replicated: how keys of clients lie in an ordered map.
 
-pub mod draft;
-pub mod head;
-pub mod key;
+pub(crate) mod draft;
+pub(crate) mod head;
+pub(crate) mod key;
 mod listings;
-pub mod memory;
-pub mod session;
-pub mod sweep;
+pub(crate) mod memory;
+pub(crate) mod session;
+pub(crate) mod sweep;

@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// Whether it receives a snapshot, for it lacks what nobody can give it as entries any more.
-    pub fn receives(&self) -> bool {
+    pub(crate) fn receives(&self) -> bool {
         matches!(self.mode, Mode::Receiver(_)) || self.receipt.is_any()
     }
 
@@ -142,18 +142,18 @@ impl Node {
     }
 
     /// Room of the store; none is known while it receives its data.
-    pub fn room(&self) -> store::Room {
+    pub(crate) fn room(&self) -> store::Room {
         if self.store().is_partial() { store::Room::default() } else { self.store().room() }
     }
 
     /// The members that the replica knows of.
-    pub fn members(&self) -> &ConfState {
+    pub(crate) fn members(&self) -> &ConfState {
         &self.store().persistent_state().members
     }
 
     /// Whether a replica is surely no member. One that has heard nothing of a leader may know old
     /// members only.
-    pub fn is_no_member(&self, replica: u64) -> bool {
+    pub(crate) fn is_no_member(&self, replica: u64) -> bool {
         let (status, members) = (self.status(), all_members(self.members()));
         let is_current = status.leader != 0 && status.applied == status.committed && status.role != Role::Receiving;
         is_current && !members.is_empty() && !members.contains(&replica)
@@ -292,18 +292,18 @@ impl Node {
 
     /// Replicas that have an entry on their medium, as replica `at` counts them, if this is the
     /// leader.
-    pub fn holders(&self, index: u64, at: u64) -> Option<Holders> {
+    pub(crate) fn holders(&self, index: u64, at: u64) -> Option<Holders> {
         self.mode.leading().map(|raw| membership::holders(raw, index, at))
     }
 
     /// The other members, if this is the leader.
-    pub fn followers(&self) -> Vec<Follower> {
+    pub(crate) fn followers(&self) -> Vec<Follower> {
         self.mode.leading().map(membership::followers).unwrap_or_default()
     }
 
     /// Best target of a leadership transfer, if this is the leader: of the other voters that
     /// answer, the one that has most of the log.
-    pub fn transfer_target(&self) -> Option<u64> {
+    pub(crate) fn transfer_target(&self) -> Option<u64> {
         let voters = &self.members().voters;
         let others = self.followers().into_iter().filter(|one| one.is_active && voters.contains(&one.id));
         others.max_by_key(|one| one.matched).map(|one| one.id)
@@ -320,7 +320,7 @@ impl Node {
     }
 
     /// Whether this replica leads and its store clears garbage away for what had no room.
-    pub fn collects(&self) -> bool {
+    pub(crate) fn collects(&self) -> bool {
         self.mode.leading().is_some_and(|raw| raw.store().store().collects())
     }
 
@@ -370,7 +370,7 @@ impl Node {
     }
 
     /// Elections that it has begun since its start.
-    pub fn elections(&self) -> u64 {
+    pub(crate) fn elections(&self) -> u64 {
         self.elections.begun()
     }
 

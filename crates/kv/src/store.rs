@@ -45,7 +45,7 @@ pub(crate) use wal::Files;
 pub use wal::{Disk, DiskFile, SimDisk, WalConfig, WalStore};
 
 /// A store at a read level, as drafts read it.
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     store: &'a dyn Store,
     level: ReadLevel,
 }

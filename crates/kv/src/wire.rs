@@ -13,6 +13,5 @@ pub use forward::{
     FORWARD_BYTES_MAX, Forward, Forwarded, ForwardedCommand, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
     put_forwarded,
 };
-pub(crate) use frame::FRAME_BYTES_MAX;
-pub use frame::{FrameError, Frames, put_frame};
+pub use frame::{FRAME_BYTES_MAX, FrameError, Frames, put_frame};
 pub use peer_message::{Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};

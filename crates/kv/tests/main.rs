@@ -6,7 +6,6 @@
 mod admission;
 mod client;
 mod clock;
-mod cluster;
 mod commands_page;
 mod forwarding;
 mod full;

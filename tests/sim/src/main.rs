@@ -1,5 +1,5 @@
 //! `perdura-sim [--seed N] [--seeds N] [--plant NAME] [--no-plants]`: runs whole clusters in one
-//! thread each, as their seeds decide (crates/kv/src/sim).
+//! thread each, as their seeds decide.
 //!
 //! `--seed N` is the first seed, and the only one unless `--seeds` says how many. Then each error
 //! of reasoning that can be planted in a replica is planted, and must be noticed within a thousand
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use perdura_kv::sim::Report;
+use perdura_sim::Report;
 use runs::{on_all_cores, run_seed};
 
 /// Seeds that are run if nothing is said.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdura_kv::sim::{Plan, Report, run};
+use perdura_sim::{Plan, Report, run};
 
 /// Runs a seed. Returns what it has had, or what is wrong.
 pub fn run_seed(seed: u64) -> Result<Report, String> {

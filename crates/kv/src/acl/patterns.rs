@@ -3,13 +3,13 @@
 use crate::command::pattern;
 
 /// Whether a text has what no name and no pattern has: white space, or a null character.
-pub fn has_spaces(text: &[u8]) -> bool {
+pub(crate) fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }
 
 /// A pattern of keys, and what may be done to those that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPattern {
+pub(super) struct KeyPattern {
     pub pattern: Vec<u8>,
     pub reads: bool,
     pub writes: bool,
@@ -17,7 +17,7 @@ pub struct KeyPattern {
 
 impl KeyPattern {
     /// The pattern of a rule `~p`, `%R~p`, `%W~p` or `%RW~p`.
-    pub fn of_rule(rule: &[u8]) -> Option<Self> {
+    pub(super) fn of_rule(rule: &[u8]) -> Option<Self> {
         if let Some(pattern) = rule.strip_prefix(b"~") {
             return Some(Self { pattern: pattern.to_vec(), reads: true, writes: true });
         }
@@ -30,18 +30,18 @@ impl KeyPattern {
     }
 
     /// Whether it is `~*`.
-    pub fn is_all(&self) -> bool {
+    pub(super) fn is_all(&self) -> bool {
         self.pattern == b"*" && self.reads && self.writes
     }
 
     /// Whether a key that is read or written matches. What does neither, as EXISTS, only has to
     /// match.
-    pub fn allows(&self, key: &[u8], reads: bool, writes: bool) -> bool {
+    pub(super) fn allows(&self, key: &[u8], reads: bool, writes: bool) -> bool {
         (self.reads || !reads) && (self.writes || !writes) && pattern::matches(&self.pattern, key)
     }
 
     /// The rule that makes it.
-    pub fn rule(&self) -> Vec<u8> {
+    pub(super) fn rule(&self) -> Vec<u8> {
         let flags: &[u8] = match (self.reads, self.writes) {
             (true, true) => b"~",
             (true, false) => b"%R~",

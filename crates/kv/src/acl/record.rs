@@ -10,7 +10,7 @@ use crate::codec::{Malformed, Reader, put_bytes};
 const MARK: &[u8] = b"off >";
 const VERSION: u8 = 2;
 /// Most bytes of a record: more than those of the longest rules, each byte escaped.
-pub const RECORD_BYTES_MAX: usize = 512 << 10;
+pub(super) const RECORD_BYTES_MAX: usize = 512 << 10;
 
 const SPACE: u8 = b' ';
 const ESCAPE: u8 = 0x1B;

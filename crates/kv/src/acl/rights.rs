@@ -7,7 +7,7 @@ use crate::command::Command;
 
 /// Why a user may not do a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Denied {
+pub(crate) enum Denied {
     /// The command.
     Command(&'static str),
     /// One of the keys.
@@ -18,7 +18,7 @@ pub enum Denied {
 ///
 /// Commands that list keys have no keys among their arguments: like in Redis, who may call them
 /// sees the names of all. Who wants the values with them must have the right to read every key.
-pub fn may(user: &User, command: &Command, request: &[Bytes]) -> Result<(), Denied> {
+pub(crate) fn may(user: &User, command: &Command, request: &[Bytes]) -> Result<(), Denied> {
     if !user.allows_command(command) {
         return Err(Denied::Command(command.name));
     }

@@ -11,16 +11,16 @@ use crate::machine::draft::{Draft, Source, Unreadable};
 use crate::machine::key::SYSTEM;
 
 /// Most users, beside `default`.
-pub const USERS_MAX: usize = 1000;
+pub(crate) const USERS_MAX: usize = 1000;
 /// Most bytes of a user's rules.
-pub const RULES_BYTES_MAX: usize = 32 << 10;
+pub(crate) const RULES_BYTES_MAX: usize = 32 << 10;
 
 const USERS: &[u8] = &[SYSTEM, b'u'];
 const VERSION: &[u8] = &[SYSTEM, b'v'];
 
 /// All users at a moment.
 #[derive(Clone, Debug, Default)]
-pub struct Acl {
+pub(crate) struct Acl {
     /// Whether they were read.
     is_read: bool,
     version: Option<Bytes>,
@@ -31,13 +31,13 @@ pub struct Acl {
 
 impl Acl {
     /// No users: nobody may do anything until they are read.
-    pub fn closed() -> Self {
+    pub(crate) fn closed() -> Self {
         Self::default()
     }
 
     /// Reads the users if they have changed, or were not read yet. Returns whether they have.
     /// Error: the store cannot be read, and they are as they were.
-    pub fn refresh(&mut self, source: &dyn Source, default_password: Option<&str>) -> Result<bool, Unreadable> {
+    pub(crate) fn refresh(&mut self, source: &dyn Source, default_password: Option<&str>) -> Result<bool, Unreadable> {
         let version = source.get(VERSION)?;
         if self.is_read && version == self.version {
             return Ok(false);
@@ -59,28 +59,28 @@ impl Acl {
     }
 
     /// A user.
-    pub fn user(&self, name: &[u8]) -> Option<&User> {
+    pub(crate) fn user(&self, name: &[u8]) -> Option<&User> {
         self.users.get(name)
     }
 
     /// All users, by name.
-    pub fn users(&self) -> impl Iterator<Item = (&Bytes, &User)> {
+    pub(crate) fn users(&self) -> impl Iterator<Item = (&Bytes, &User)> {
         self.users.iter()
     }
 
     /// Whether whoever connects is the user `default`, without a password.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.user(b"default").is_some_and(User::is_open)
     }
 
     /// Users whose records cannot be read, and why.
-    pub fn disabled(&self) -> &BTreeMap<Bytes, String> {
+    pub(crate) fn disabled(&self) -> &BTreeMap<Bytes, String> {
         &self.disabled
     }
 }
 
 /// A user as an entry would find it.
-pub enum Found {
+pub(crate) enum Found {
     /// There is none.
     None,
     /// The user.
@@ -90,13 +90,13 @@ pub enum Found {
 }
 
 /// Makes a user, or changes it, within an entry.
-pub fn put_user(draft: &mut Draft<'_>, name: &[u8], user: &User) {
+pub(crate) fn put_user(draft: &mut Draft<'_>, name: &[u8], user: &User) {
     draft.change([USERS, name].concat(), Some(record::to_bytes(user)));
     has_changed(draft);
 }
 
 /// Removes a user within an entry.
-pub fn delete_user(draft: &mut Draft<'_>, name: &[u8]) {
+pub(crate) fn delete_user(draft: &mut Draft<'_>, name: &[u8]) {
     draft.change([USERS, name].concat(), None);
     has_changed(draft);
 }
@@ -107,7 +107,7 @@ fn has_changed(draft: &mut Draft<'_>) {
 }
 
 /// The number of users beside `default`, as an entry would find it.
-pub fn count_in(draft: &Draft<'_>) -> Result<usize, Unreadable> {
+pub(crate) fn count_in(draft: &Draft<'_>) -> Result<usize, Unreadable> {
     let mut count = 0;
     draft.scan(USERS, Bound::Unbounded, &mut |place, _| {
         count += usize::from(&place[USERS.len()..] != b"default");
@@ -117,7 +117,7 @@ pub fn count_in(draft: &Draft<'_>) -> Result<usize, Unreadable> {
 }
 
 /// The user of a name, as an entry would find it.
-pub fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Found, Unreadable> {
+pub(crate) fn user_in(draft: &Draft<'_>, name: &[u8]) -> Result<Found, Unreadable> {
     Ok(match draft.value(&[USERS, name].concat())?.map(|bytes| record::from_bytes(&bytes)) {
         None => Found::None,
         Some(Ok(user)) => Found::User(user),

@@ -31,7 +31,7 @@ use super::patterns::{KeyPattern, has_spaces};
 use crate::command::{self, Command};
 
 /// The SHA-256 of a password, in hexadecimal.
-pub fn hash(password: &[u8]) -> String {
+pub(super) fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -107,7 +107,7 @@ impl Default for User {
 
 impl User {
     /// The user `default` until the cluster is told of another: with a password, or open to all.
-    pub fn first(password_hash: Option<&str>) -> Self {
+    pub(crate) fn first(password_hash: Option<&str>) -> Self {
         let mut user = Self::default();
         let password = password_hash.map_or_else(|| "nopass".to_owned(), |hash| format!("#{hash}"));
         for rule in ["on", &password, "~*", "&*", "+@all"] {
@@ -117,7 +117,7 @@ impl User {
     }
 
     /// Whether the user may log in with a password.
-    pub fn accepts(&self, password: &[u8]) -> bool {
+    pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         let hashed = hash(password);
         // All are compared wholly, so that the time tells nothing.
         let differs = |kept: &String| kept.bytes().zip(hashed.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) != 0;
@@ -126,22 +126,22 @@ impl User {
     }
 
     /// Whether the user may log in at all, and with any password.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.is_on && self.is_open
     }
 
     /// Whether the user needs no password, on or off.
-    pub fn has_no_password(&self) -> bool {
+    pub(crate) fn has_no_password(&self) -> bool {
         self.is_open
     }
 
     /// Whether the user may log in.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
     /// Applies a rule. Error: what is wrong with it.
-    pub fn apply(&mut self, rule: &[u8]) -> Result<(), &'static str> {
+    pub(crate) fn apply(&mut self, rule: &[u8]) -> Result<(), &'static str> {
         match &rule.to_ascii_lowercase()[..] {
             b"on" => self.is_on = true,
             b"off" => self.is_on = false,
@@ -266,7 +266,7 @@ impl User {
     }
 
     /// Its flags, as GETUSER says them.
-    pub fn flags(&self) -> Vec<&'static str> {
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         if self.is_open {
             flags.push("nopass");
@@ -275,12 +275,12 @@ impl User {
     }
 
     /// The SHA-256 of its passwords.
-    pub fn passwords(&self) -> &[String] {
+    pub(crate) fn passwords(&self) -> &[String] {
         &self.passwords
     }
 
     /// Its rules on commands.
-    pub fn command_rules(&self) -> String {
+    pub(crate) fn command_rules(&self) -> String {
         let mut rules = vec![if self.allows_all { "+@all" } else { "-@all" }.to_owned()];
         rules.extend(
             self.commands
@@ -291,18 +291,18 @@ impl User {
     }
 
     /// Its rules on keys.
-    pub fn key_rules(&self) -> Vec<u8> {
+    pub(crate) fn key_rules(&self) -> Vec<u8> {
         self.keys.iter().map(KeyPattern::rule).collect::<Vec<_>>().join(&b' ')
     }
 
     /// Its rules on channels.
-    pub fn channel_rules(&self) -> Vec<u8> {
+    pub(crate) fn channel_rules(&self) -> Vec<u8> {
         self.channels.iter().map(|channel| [b"&", &channel[..]].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
     /// All its rules, as ACL LIST shows them: applied to a user who may do nothing they make this
     /// one.
-    pub fn rules(&self) -> Vec<u8> {
+    pub(crate) fn rules(&self) -> Vec<u8> {
         let mut rules: Vec<Vec<u8>> = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()).collect();
         rules.extend(self.passwords.iter().map(|hash| format!("#{hash}").into_bytes()));
         rules.extend(Some(self.key_rules()).filter(|rules| !rules.is_empty()));

@@ -4,31 +4,34 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::connection::{Connection, Wanted};
+use super::connection::Connection;
 use super::context::Context;
-use super::description::line;
-use super::greeting::{is_plain, set_name};
 use crate::command::{help, integer};
 use crate::resp::Reply;
 
 /// CLIENT and what follows.
-pub fn answer(context: &mut Context<'_>, connection: &mut Connection, inner: &str, request: &[Bytes]) -> Option<Reply> {
+pub(super) fn answer(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    inner: &str,
+    request: &[Bytes],
+) -> Option<Reply> {
     let syntax = || Reply::error("syntax error");
     let switch = |value: &Bytes| match &value.to_ascii_lowercase()[..] {
         b"on" | b"off" => Reply::OK,
         _ => syntax(),
     };
     Some(match inner {
-        "id" => Reply::Integer(connection.id as i64),
-        "getname" if connection.name.is_empty() => Reply::Null,
-        "getname" => Reply::Bytes(connection.name.clone()),
-        "setname" => set_name(connection, &request[2]).map_or_else(|reply| reply, |()| Reply::OK),
-        "setinfo" => set_info(connection, &request[2], &request[3]),
-        "info" => Reply::text(line(connection, context.now_us)),
+        "id" => Reply::Integer(connection.profile.id() as i64),
+        "getname" if connection.profile.name().is_empty() => Reply::Null,
+        "getname" => Reply::Bytes(connection.profile.name().clone()),
+        "setname" => connection.profile.set_name(&request[2]).map_or_else(|reply| reply, |()| Reply::OK),
+        "setinfo" => connection.profile.set_library(&request[2], &request[3]),
+        "info" => Reply::text(connection.line(context.now_us)),
         "list" => list(context, connection, &request[2..]),
         "kill" => kill(context, connection, &request[2..]),
         "no-evict" | "no-touch" => switch(&request[2]),
-        "reply" => return reply_mode(connection, &request[2]),
+        "reply" => return connection.output.set_wanted(&request[2]),
         "tracking" => match &request[2].to_ascii_lowercase()[..] {
             b"off" => Reply::OK,
             b"on" => Reply::error("keys are not tracked: client-side caching is not supported"),
@@ -42,34 +45,6 @@ pub fn answer(context: &mut Context<'_>, connection: &mut Connection, inner: &st
         ]),
         _ => help("client"),
     })
-}
-
-fn set_info(connection: &mut Connection, what: &[u8], value: &[u8]) -> Reply {
-    let at = match &what.to_ascii_lowercase()[..] {
-        b"lib-name" => 0,
-        b"lib-ver" => 1,
-        _ => return Reply::error(format!("Unrecognized option '{}'", String::from_utf8_lossy(what))),
-    };
-    if !is_plain(value) {
-        let what = ["lib-name", "lib-ver"][at];
-        return Reply::error(format!("{what} cannot contain spaces, newlines or special characters."));
-    }
-    connection.library[at] = Bytes::copy_from_slice(value);
-    Reply::OK
-}
-
-fn reply_mode(connection: &mut Connection, mode: &[u8]) -> Option<Reply> {
-    match &mode.to_ascii_lowercase()[..] {
-        b"on" => {
-            connection.wanted = Wanted::All;
-            return Some(Reply::OK);
-        }
-        b"off" => connection.wanted = Wanted::None,
-        b"skip" if connection.wanted != Wanted::None => connection.wanted = Wanted::SkipNext,
-        b"skip" => {}
-        _ => return Some(Reply::error("syntax error")),
-    }
-    None
 }
 
 fn list(context: &Context<'_>, connection: &Connection, options: &[Bytes]) -> Reply {
@@ -90,9 +65,9 @@ fn list(context: &Context<'_>, connection: &Connection, options: &[Bytes]) -> Re
         _ => return Reply::error("syntax error"),
     }
     let mut all: Vec<&Connection> = context.table.iter().chain([connection]).collect();
-    all.retain(|one| ids.as_ref().is_none_or(|ids| ids.contains(&(one.id as i64))));
-    all.sort_unstable_by_key(|one| one.id);
-    Reply::text(all.into_iter().map(|one| line(one, context.now_us)).collect::<String>())
+    all.retain(|one| ids.as_ref().is_none_or(|ids| ids.contains(&(one.profile.id() as i64))));
+    all.sort_unstable_by_key(|one| one.profile.id());
+    Reply::text(all.into_iter().map(|one| one.line(context.now_us)).collect::<String>())
 }
 
 /// Filter of the connections to be closed.
@@ -109,11 +84,12 @@ struct Filter<'a> {
 
 impl Filter<'_> {
     fn matches(&self, one: &Connection) -> bool {
+        let (id, peer) = (one.profile.id(), one.profile.peer());
         !self.is_vain
-            && self.id.is_none_or(|id| id == one.id as i64)
-            && self.address.is_none_or(|address| address == one.peer.address.as_bytes())
-            && self.local.is_none_or(|local| local == one.peer.local.as_bytes())
-            && self.user.is_none_or(|user| user == &one.user[..])
+            && self.id.is_none_or(|wanted| wanted == id as i64)
+            && self.address.is_none_or(|address| address == peer.address.as_bytes())
+            && self.local.is_none_or(|local| local == peer.local.as_bytes())
+            && self.user.is_none_or(|user| user == &one.login.user()[..])
     }
 }
 
@@ -164,11 +140,11 @@ fn kill(context: &mut Context<'_>, connection: &mut Connection, options: &[Bytes
     let mut count = 0;
     for other in context.table.iter_mut().filter(|other| filter.matches(other)) {
         other.kill();
-        context.shared.queues.wake_killed(other.token);
+        context.shared.queues.wake_killed(other.token());
         count += 1;
     }
     if !filter.skips_me && filter.matches(connection) {
-        connection.is_over = true;
+        connection.lifecycle.end();
         count += 1;
     }
     match (is_old, count) {

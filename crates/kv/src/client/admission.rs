@@ -12,14 +12,15 @@ use crate::store::{self, ReadLevel, View};
 use crate::wire::Forward;
 
 /// The answer before the users are known.
-pub const LOADING: &str = "LOADING this replica catches up with its cluster and does not know its users yet: try again";
+pub(super) const LOADING: &str =
+    "LOADING this replica catches up with its cluster and does not know its users yet: try again";
 
 /// A request that another replica has passed on: the connection to it, its id, and the request.
-pub type Early = (u64, u64, Forward);
+pub(super) type Early = (u64, u64, Forward);
 
 /// State of admission.
 #[derive(Debug)]
-pub struct Admission {
+pub(super) struct Admission {
     /// Users and their rights.
     acl: Acl,
     /// Whether they are known.
@@ -38,7 +39,7 @@ pub struct Admission {
 
 impl Admission {
     /// No users are known.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             acl: Acl::closed(),
             is_open: false,
@@ -51,17 +52,17 @@ impl Admission {
     }
 
     /// Users and their rights.
-    pub fn acl(&self) -> &Acl {
+    pub(super) fn acl(&self) -> &Acl {
         &self.acl
     }
 
     /// Whether the users are known, so that clients can be let in.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
     /// A tick has passed: asks the node whether this replica has caught up, if that is to be known.
-    pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
+    pub(super) fn tick(&mut self, node: &mut Node) -> store::Result<()> {
         if !self.is_open && !self.is_asking && !node.receives() {
             self.is_asking = true;
             return node.read(Stub::Users.ticket());
@@ -71,7 +72,7 @@ impl Admission {
 
     /// The read is answered; `is_current` if this replica has caught up. Returns whether the users
     /// are known from now on.
-    pub fn caught_up(&mut self, is_current: bool, node: &Node) -> bool {
+    pub(super) fn caught_up(&mut self, is_current: bool, node: &Node) -> bool {
         self.is_asking = false;
         let opens = is_current && !node.receives() && !self.is_open;
         self.is_open |= opens;
@@ -80,7 +81,7 @@ impl Admission {
 
     /// Whether the users must be read again, for an entry may have changed them. They are unknown
     /// from now on if the replica receives a snapshot: those that are here are of an unknown age.
-    pub fn is_stale(&mut self, node: &Node) -> bool {
+    pub(super) fn is_stale(&mut self, node: &Node) -> bool {
         if node.receives() {
             if self.is_open {
                 self.close();
@@ -94,7 +95,7 @@ impl Admission {
 
     /// Reads the users. Returns whether they are others than before. Error: they cannot be read,
     /// and are unknown from now on.
-    pub fn read(&mut self, node: &Node, default_password: Option<&str>) -> Result<bool, Unreadable> {
+    pub(super) fn read(&mut self, node: &Node, default_password: Option<&str>) -> Result<bool, Unreadable> {
         self.seen = node.store().applied();
         let view = View::new(node.store(), ReadLevel::Applied);
         // It is tried again at the next tick, from the beginning.
@@ -119,7 +120,7 @@ impl Admission {
 
     /// Lets a connection wait if this replica has just become leader and may not know all yet.
     /// Returns whether it waits.
-    pub fn waits_to_lead(&mut self, token: u32, node: &Node) -> bool {
+    pub(super) fn waits_to_lead(&mut self, token: u32, node: &Node) -> bool {
         let waits = self.is_open && !self.is_settled(node);
         if waits {
             self.waiting.insert(token);
@@ -129,7 +130,7 @@ impl Admission {
 
     /// Keeps what another replica has passed on until this one, which has just become leader, knows
     /// all; `is_behind` if something before it waits anyway. Gives it back if it need not wait.
-    pub fn wait_to_lead(&mut self, early: Early, is_behind: bool, node: &Node) -> Option<Early> {
+    pub(super) fn wait_to_lead(&mut self, early: Early, is_behind: bool, node: &Node) -> Option<Early> {
         if is_behind || self.has_early(early.0) || self.is_open && !self.is_settled(node) {
             self.early.push_back(early);
             return None;
@@ -138,18 +139,18 @@ impl Admission {
     }
 
     /// Whether something that a replica has passed on waits. Then no more is taken from it.
-    pub fn has_early(&self, peer_connection: u64) -> bool {
+    pub(super) fn has_early(&self, peer_connection: u64) -> bool {
         self.early.iter().any(|(of, ..)| *of == peer_connection)
     }
 
     /// Forgets what replicas have passed on whose connections are gone.
-    pub fn keep_early(&mut self, is_there: impl Fn(u64) -> bool) {
+    pub(super) fn keep_early(&mut self, is_there: impl Fn(u64) -> bool) {
         self.early.retain(|(peer_connection, ..)| is_there(*peer_connection));
     }
 
     /// Connections and requests that need not wait any more, for this replica knows all that it
     /// leads with.
-    pub fn take_settled(&mut self, node: &Node) -> (BTreeSet<u32>, VecDeque<Early>) {
+    pub(super) fn take_settled(&mut self, node: &Node) -> (BTreeSet<u32>, VecDeque<Early>) {
         if self.waiting.is_empty() && self.early.is_empty() || !self.is_settled(node) {
             return (BTreeSet::new(), VecDeque::new());
         }

@@ -4,13 +4,14 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::context::Context;
+use super::login::Login;
 use super::verdict::judge;
 use super::{administration, catalog, cluster, denials, greeting, info, tuning, users};
 use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
 /// The answer to a command. `None` if the client wants none.
-pub fn answer(
+pub(super) fn answer(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,
@@ -26,19 +27,18 @@ pub fn answer(
             Reply::Array(words.map(|word| Reply::text(word.to_string())).to_vec())
         }
         "readonly" | "readwrite" => {
-            connection.is_readonly = outer == "readonly";
+            connection.freshness.set_readonly(outer == "readonly");
             Reply::OK
         }
         "asking" | "unwatch" => Reply::OK,
         "quit" => {
-            connection.is_over = true;
+            connection.lifecycle.end();
             Reply::OK
         }
         "reset" => {
             connection.reset();
-            connection.user = Bytes::from_static(b"default");
-            (connection.has_logged_in, connection.is_known) = (false, false);
-            if !connection.peer.is_remote {
+            connection.login = Login::default();
+            if !connection.profile.peer().is_remote {
                 judge(context.shared, connection);
             }
             Reply::Status("RESET")

@@ -22,14 +22,14 @@ use crate::node::{Node, Outcome};
 
 /// Reads the users if they may have changed. To be called before anything is done that rests on
 /// them.
-pub fn look_at_users(shared: &mut Shared, table: &mut Table, node: &Node) {
+pub(super) fn look_at_users(shared: &mut Shared, table: &mut Table, node: &Node) {
     if shared.admission.is_stale(node) {
         read_users(shared, table, node, false);
     }
 }
 
 /// The read is answered by which this replica knows whether it has caught up.
-pub fn caught_up(shared: &mut Shared, table: &mut Table, outcome: Outcome, node: &Node) {
+pub(super) fn caught_up(shared: &mut Shared, table: &mut Table, outcome: Outcome, node: &Node) {
     if shared.admission.caught_up(outcome == Outcome::Readable, node) {
         read_users(shared, table, node, true);
     }
@@ -51,21 +51,16 @@ fn read_users(shared: &mut Shared, table: &mut Table, node: &Node, is_first: boo
 
 /// Judges all connections again.
 fn judge_all(shared: &mut Shared, table: &mut Table) {
-    let tokens: Vec<u32> = table.iter().map(|connection| connection.token).collect();
-    for token in tokens {
-        let Some(mut connection) = table.take(token) else { continue };
-        if !connection.is_over && !connection.is_killed {
-            if matches!(verdict(&connection, shared.admission.acl()), Verdict::Ends) {
-                end(&mut connection);
-            } else {
-                judge(shared, &mut connection);
-            }
-            if connection.is_known {
-                judge_reads(shared, &mut connection);
-            }
-            shared.queues.wake(&mut connection);
+    for connection in table.iter_mut().filter(|one| one.lifecycle.is_open()) {
+        if matches!(verdict(connection, shared.admission.acl()), Verdict::Ends) {
+            end(connection);
+        } else {
+            judge(shared, connection);
         }
-        table.put(connection);
+        if connection.login.is_known() {
+            judge_reads(shared, connection);
+        }
+        shared.queues.wake(connection);
     }
 }
 
@@ -73,7 +68,7 @@ fn judge_all(shared: &mut Shared, table: &mut Table) {
 fn judge_reads(shared: &Shared, connection: &mut Connection) {
     for number in connection.slots.reads() {
         let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { continue };
-        if let Some(reply) = dispatch::denial(shared.admission.acl(), &connection.user, request) {
+        if let Some(reply) = dispatch::denial(shared.admission.acl(), connection.login.user(), request) {
             connection.slots.set(number, State::Answered(reply));
         }
     }
@@ -81,9 +76,10 @@ fn judge_reads(shared: &Shared, connection: &mut Connection) {
 
 /// Ends a connection whose user is no more. One that has changed users itself has its reply first.
 fn end(connection: &mut Connection) {
-    if connection.changes_users && !connection.slots.is_empty() {
-        connection.is_over = true;
-        (connection.parked, connection.transaction) = (None, None);
+    if connection.login.changes_users() && !connection.slots.is_empty() {
+        connection.lifecycle.end();
+        connection.input.drop_parked();
+        connection.transaction = None;
     } else {
         connection.kill();
     }

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use super::tickets::Stub;
 
 /// Where a read waits: the connection and its place.
-pub type Reader = (u32, u64);
+pub(super) type Reader = (u32, u64);
 
 /// Batches that are asked for, and the next.
 #[derive(Debug, Default)]
-pub struct Batches {
+pub(super) struct Batches {
     /// Number of the first that is asked for.
     first: u64,
     asked: VecDeque<Option<Vec<Reader>>>,
@@ -20,27 +20,27 @@ pub struct Batches {
 
 impl Batches {
     /// A read comes with the next batch.
-    pub fn add(&mut self, reader: Reader) {
+    pub(super) fn add(&mut self, reader: Reader) {
         self.next.push(reader);
     }
 
     /// A read may be done.
-    pub fn add_due(&mut self, reader: Reader) {
+    pub(super) fn add_due(&mut self, reader: Reader) {
         self.due.push_back(reader);
     }
 
     /// The next read that may be done.
-    pub fn next_due(&mut self) -> Option<Reader> {
+    pub(super) fn next_due(&mut self) -> Option<Reader> {
         self.due.pop_front()
     }
 
     /// Whether a read may be done.
-    pub fn has_due(&self) -> bool {
+    pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// Closes the batch, if anybody is in it. Returns its ticket.
-    pub fn close(&mut self) -> Option<u64> {
+    pub(super) fn close(&mut self) -> Option<u64> {
         if self.next.is_empty() {
             return None;
         }
@@ -49,7 +49,7 @@ impl Batches {
     }
 
     /// Those of a batch, which is done.
-    pub fn take(&mut self, number: u64) -> Vec<Reader> {
+    pub(super) fn take(&mut self, number: u64) -> Vec<Reader> {
         let at = Stub::distance(self.first, number) as usize;
         let readers = self.asked.get_mut(at).and_then(Option::take).unwrap_or_default();
         while let Some(None) = self.asked.front() {

@@ -10,7 +10,7 @@ use crate::resp::Reply;
 const NAMES_MAX: usize = 1000;
 
 /// COMMAND and what follows.
-pub fn answer(inner: &str, request: &[Bytes]) -> Reply {
+pub(super) fn answer(inner: &str, request: &[Bytes]) -> Reply {
     match inner {
         "" => Reply::Array(outermost().map(described).collect()),
         "count" => Reply::Integer(outermost().count() as i64),

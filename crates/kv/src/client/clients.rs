@@ -9,39 +9,40 @@ use super::Clients;
 use super::admission::LOADING;
 use super::authentication::{caught_up, look_at_users};
 use super::batches::Batches;
-use super::connection::{Connection, Peer};
+use super::connection::Connection;
 use super::context::Context;
 use super::dispatch;
 use super::notices::Notice;
 use super::peer_sessions::PeerSessions;
+use super::profile::Peer;
 use super::settings::{Name, Settings};
 use super::shared::Shared;
 use super::slots::State;
 use super::statistics::Statistics;
+use super::sweeper::Sweeper;
 use super::table::Table;
 use super::tickets::Stub;
 use super::verdict::judge;
 use super::wait;
-use crate::machine::draft::Draft;
-use crate::machine::sweep;
-use crate::node::{Done, JUMP_MS_MAX, Node, Outcome, Role};
+use crate::node::{Done, Node, Outcome};
 use crate::resp::{Limits, Reply};
-use crate::store::{self, ReadLevel, View};
+use crate::store;
 
 /// Bytes of a connection's reads that are not done, and of what came between them, beyond which no
 /// further request is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// Age of the newest entry after which the leader makes one that only carries the time, in
-/// milliseconds. Half of what is corrected: so a replica that has the newest entry late, and is
-/// elected, is not so far behind that it needs an operator.
-const CLOCK_NOTE_MS: u64 = JUMP_MS_MAX / 2;
-
 impl Clients {
     /// No clients.
     pub fn new(settings: Settings) -> Self {
-        let (shared, table, batches) = (Shared::new(settings), Table::default(), Batches::default());
-        Self { shared, table, batches, bytes: 0, peer_sessions: PeerSessions::default() }
+        Self {
+            shared: Shared::new(settings),
+            table: Table::default(),
+            batches: Batches::default(),
+            bytes: 0,
+            peer_sessions: PeerSessions::default(),
+            sweeper: Sweeper::default(),
+        }
     }
 
     /// Says where clients reach the replicas, as far as that is known. Others that were told before
@@ -95,25 +96,26 @@ impl Clients {
     /// much. So the memory of clients is bounded by that, and by what one connection is given
     /// before it is counted: one request or one reply. Requests of other replicas' clients are
     /// counted by themselves (proxied.rs): no client here is closed for them.
-    pub fn count(&mut self, token: u32) {
-        let counts = |one: &&mut Connection| !one.is_killed && one.proxied.is_none();
+    pub(crate) fn count(&mut self, token: u32) {
+        let counts = |one: &&mut Connection| !one.lifecycle.is_killed() && one.proxied.is_none();
         let Some(connection) = self.table.get_mut(token).filter(counts) else { return };
         let bytes = connection.bytes();
-        let before = std::mem::replace(&mut connection.counted_bytes, bytes);
+        let before = connection.lifecycle.count(bytes);
         self.bytes = (self.bytes + bytes).saturating_sub(before);
         while self.bytes > self.shared.settings.memory_bytes_max {
-            let most = self.table.iter_mut().filter(|one| !one.is_killed).max_by_key(|one| one.counted_bytes);
-            let Some(most) = most.filter(|one| one.counted_bytes > 0) else { return };
+            let others = self.table.iter_mut().filter(|one| !one.lifecycle.is_killed());
+            let most = others.max_by_key(|one| one.lifecycle.counted_bytes());
+            let Some(most) = most.filter(|one| one.lifecycle.counted_bytes() > 0) else { return };
             most.kill();
-            self.shared.queues.wake_killed(most.token);
+            self.shared.queues.wake_killed(most.token());
             self.shared.statistics.evicted += 1;
-            self.bytes = self.bytes.saturating_sub(std::mem::take(&mut most.counted_bytes));
+            self.bytes = self.bytes.saturating_sub(most.lifecycle.count(0));
         }
     }
 
     /// Forgets a connection. What it has asked for may still be done.
     pub fn close(&mut self, token: u32) {
-        let counted = self.table.get(token).map_or(0, |connection| connection.counted_bytes);
+        let counted = self.table.get(token).map_or(0, |connection| connection.lifecycle.counted_bytes());
         self.bytes = self.bytes.saturating_sub(counted);
         self.table.close(token);
     }
@@ -123,7 +125,7 @@ impl Clients {
     /// # Panics
     /// If there is no such connection.
     pub fn input(&mut self, token: u32) -> &mut BytesMut {
-        self.connection(token).requests.input()
+        self.connection(token).input.buffer()
     }
 
     /// The buffer from whose front is taken what is written to a connection.
@@ -131,24 +133,24 @@ impl Clients {
     /// # Panics
     /// If there is no such connection.
     pub fn output(&mut self, token: u32) -> &mut BytesMut {
-        &mut self.connection(token).output
+        self.connection(token).output.buffer_mut()
     }
 
     /// Whether the connection should be read from.
     pub fn wants_input(&self, token: u32) -> bool {
-        self.table.get(token).is_some_and(|one| !one.is_held && !one.is_over && !one.is_killed)
+        self.table.get(token).is_some_and(|one| !one.input.is_held() && one.lifecycle.is_open())
     }
 
     /// Whether the connection is to be closed when its output is written.
     pub fn is_over(&self, token: u32) -> bool {
         self.table
             .get(token)
-            .is_none_or(|connection| connection.is_killed || connection.is_over && connection.slots.is_empty())
+            .is_none_or(|one| one.lifecycle.is_killed() || !one.lifecycle.is_open() && one.slots.is_empty())
     }
 
     /// Whether the connection is to be closed though it has output.
     pub fn is_killed(&self, token: u32) -> bool {
-        self.table.get(token).is_none_or(|connection| connection.is_killed)
+        self.table.get(token).is_none_or(|connection| connection.lifecycle.is_killed())
     }
 
     /// The connections with something to write, or whose wish for input or for an end may have
@@ -157,7 +159,7 @@ impl Clients {
         let woken = self.shared.queues.take_woken();
         for token in &woken {
             if let Some(connection) = self.table.get_mut(*token) {
-                connection.is_woken = false;
+                connection.lifecycle.end_wake();
             }
         }
         woken
@@ -168,47 +170,30 @@ impl Clients {
     pub fn advance(&mut self, token: u32, node: &mut Node, now_us: u64) -> store::Result<()> {
         look_at_users(&mut self.shared, &mut self.table, node);
         let Some(mut connection) = self.table.take(token) else { return Ok(()) };
-        let (before, written) = (connection.requests.input().len(), connection.output.len());
+        let (before, written) = (connection.input.buffer().len(), connection.output.buffer().len());
         let outcome = self.advance_taken(&mut connection, node, now_us);
-        self.shared.statistics.input_bytes += before.saturating_sub(connection.requests.input().len()) as u64;
+        self.shared.statistics.input_bytes += before.saturating_sub(connection.input.buffer().len()) as u64;
         self.shared.queues.wake(&mut connection);
-        self.shared.statistics.output_bytes += (connection.output.len() - written) as u64;
+        self.shared.statistics.output_bytes += (connection.output.buffer().len() - written) as u64;
         self.table.put(connection);
         self.count(token);
         outcome
     }
 
     fn advance_taken(&mut self, connection: &mut Connection, node: &mut Node, now_us: u64) -> store::Result<()> {
-        connection.is_held = false;
+        connection.input.set_held(false);
         self.ask_again(connection);
-        if self.shared.admission.waits_to_lead(connection.token, node) {
-            connection.is_held = true;
+        if self.shared.admission.waits_to_lead(connection.token(), node) {
+            connection.input.set_held(true);
             return Ok(());
         }
-        while !connection.is_over && !connection.is_killed {
-            if connection.waits_for_room {
-                connection.is_held = true;
-                self.shared.queues.wait_for_room(connection.token);
-                return Ok(());
-            }
-            if self.shared.step.left() == 0 {
-                connection.is_held = true;
-                self.shared.queues.hold([connection.token]);
-                return Ok(());
-            }
-            if self.is_full(connection) {
-                connection.is_held = true;
-                if !self.shared.forwards.has_room() {
-                    self.shared.forwards.wait(connection.token);
-                }
+        while connection.lifecycle.is_open() {
+            if self.holds_up(connection) {
+                connection.input.set_held(true);
                 return Ok(());
             }
             let limits = self.limits(connection);
-            let request = match connection
-                .parked
-                .take()
-                .map_or_else(|| connection.requests.next(&limits), |one| Ok(Some(one)))
-            {
+            let request = match connection.input.next(&limits) {
                 Ok(Some(request)) => request,
                 Ok(None) => return Ok(()),
                 Err(malformed) => {
@@ -217,11 +202,11 @@ impl Clients {
                     let reply =
                         if is_loading { Reply::Error(LOADING.to_owned()) } else { Reply::error(malformed.to_string()) };
                     connection.say(reply);
-                    connection.is_over = true;
+                    connection.lifecycle.end();
                     return Ok(());
                 }
             };
-            connection.active_us = now_us;
+            connection.profile.touch(now_us);
             let (shared, batches) = (&mut self.shared, &mut self.batches);
             let mut context = Context { shared, batches, table: &mut self.table, node, now_us };
             dispatch::request(&mut context, connection, request)?;
@@ -229,21 +214,36 @@ impl Clients {
         Ok(())
     }
 
+    /// Whether no further request of a connection is looked at now. It is noted in the list of those
+    /// that go on, unless its own replies or input let it.
+    fn holds_up(&mut self, connection: &Connection) -> bool {
+        let (token, is_full) = (connection.token(), self.is_full(connection));
+        let Shared { queues, step, forwards, .. } = &mut self.shared;
+        if connection.input.waits_for_room() {
+            queues.wait_for_room(token);
+        } else if step.left() == 0 {
+            queues.hold([token]);
+        } else if is_full && !forwards.has_room() {
+            forwards.wait(token);
+        } else {
+            return is_full;
+        }
+        true
+    }
+
     /// Whether so much is under way for a connection that no further request is looked at.
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
-        let is_parked = connection.parked.is_some();
-        let waits = connection.wait.is_some() || connection.is_asking || connection.is_listing;
-        waits
-            || is_parked && !(connection.slots.is_empty() && self.shared.forwards.has_room())
+        connection.blocking.is_under_way()
+            || connection.input.is_parked() && !(connection.slots.is_empty() && self.shared.forwards.has_room())
             || connection.slots.len() >= settings.requests_max
             || connection.reply_bytes() >= settings.output_bytes_max
             || connection.slots.read_bytes() >= READ_BYTES_MAX
-            || connection.slots.kept_bytes(connection.requests.taken()) >= READ_BYTES_MAX
+            || connection.slots.kept_bytes(connection.input.taken()) >= READ_BYTES_MAX
     }
 
     fn limits(&self, connection: &Connection) -> Limits {
-        let limits = if connection.is_known { Limits::USUAL } else { Limits::UNAUTHENTICATED };
+        let limits = if connection.login.is_known() { Limits::USUAL } else { Limits::UNAUTHENTICATED };
         let argument_bytes_max = limits.argument_bytes_max.min(self.shared.settings.value_bytes_max);
         Limits { argument_bytes_max, ..limits }
     }
@@ -251,14 +251,14 @@ impl Clients {
     /// Puts reads into the next batch that were left out of an earlier one because too much had to
     /// be written.
     fn ask_again(&mut self, connection: &mut Connection) {
-        if !connection.slots.has_reads() || self.is_full(connection) && !connection.output.is_empty() {
+        if !connection.slots.has_reads() || self.is_full(connection) && !connection.output.buffer().is_empty() {
             return;
         }
         for number in connection.slots.reads() {
             if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number)
                 && !std::mem::replace(is_asked, true)
             {
-                self.batches.add((connection.token, number));
+                self.batches.add((connection.token(), number));
             }
         }
     }
@@ -284,7 +284,7 @@ impl Clients {
     pub fn tick(&mut self, node: &mut Node) -> store::Result<()> {
         look_at_users(&mut self.shared, &mut self.table, node);
         self.shared.admission.tick(node)?;
-        self.sweep(node)?;
+        self.sweeper.tick(node, &mut self.shared.statistics)?;
         self.go_on_waiting(node);
         if !node.collects() {
             self.go_on_with_room();
@@ -297,52 +297,21 @@ impl Clients {
     fn go_on_with_room(&mut self) {
         for token in self.shared.queues.take_short() {
             if let Some(connection) = self.table.get_mut(token) {
-                connection.waits_for_room = false;
+                connection.input.end_wait_for_room();
                 self.shared.queues.hold([token]);
             }
         }
     }
 
-    /// Clears away keys that have ended, if this replica leads, and notes the time if no entry has
-    /// for long.
-    fn sweep(&mut self, node: &mut Node) -> store::Result<()> {
-        if self.shared.is_sweeping || node.status().role != Role::Leader {
-            return Ok(());
-        }
-        let now_ms = node.now_ms();
-        let view = View::new(node.store(), ReadLevel::Newest);
-        let draft = Draft::new(&view, now_ms, 0);
-        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ms);
-        let is_old = node.store().clock_ms(ReadLevel::Newest) + CLOCK_NOTE_MS <= now_ms;
-        let wants =
-            is_old || sweep::first_deadline(&draft).is_ok_and(is_due) || sweep::has_old_generation(&draft) == Ok(true);
-        if !wants {
-            return Ok(());
-        }
-        let swept = node.evaluate(Stub::Upkeep.ticket(), |draft| {
-            let swept = sweep::sweep(draft).map_err(|_| 0_u64)?;
-            if is_old {
-                draft.note_time();
-            }
-            Ok(swept)
-        })?;
-        if let Ok(count) = swept {
-            self.shared.is_sweeping = true;
-            self.shared.statistics.expired += count;
-        }
-        Ok(())
-    }
-
     fn go_on_waiting(&mut self, node: &Node) {
         for token in self.shared.queues.take_waiting() {
-            let Some(mut connection) = self.table.take(token) else { continue };
-            wait::go_on(&mut self.shared, &mut connection, node);
-            if connection.wait.is_some() {
+            let Some(connection) = self.table.get_mut(token) else { continue };
+            wait::go_on(&mut self.shared, connection, node);
+            if connection.blocking.wait().is_some() {
                 self.shared.queues.wait(token);
             } else {
-                self.shared.answered(&mut connection);
+                self.shared.answered(connection);
             }
-            self.table.put(connection);
         }
     }
 
@@ -361,7 +330,7 @@ impl Clients {
                     }
                 }
             }
-            Stub::Upkeep => self.shared.is_sweeping = false,
+            Stub::Upkeep => self.sweeper.done(),
             Stub::Users => caught_up(&mut self.shared, &mut self.table, done.outcome, node),
             Stub::Foreign => {}
         }
@@ -369,13 +338,13 @@ impl Clients {
     }
 
     fn placed(&mut self, token: u32, number: u64, outcome: Outcome, node: &Node) {
-        let Some(mut connection) = self.table.take(token) else { return };
+        let Some(connection) = self.table.get_mut(token) else { return };
         if let Some(State::Passed { said, .. }) = connection.slots.get_mut(number) {
             // The leader has done it, whatever has become of the wait.
             if let Some(reply) = said.take() {
                 connection.slots.set(number, State::Answered(reply));
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         } else if let Some(State::Held { slot, .. }) = connection.slots.get_mut(number) {
             let slot = *slot;
             match outcome {
@@ -389,9 +358,8 @@ impl Clients {
                 }
                 Outcome::Unknown => connection.slots.set(number, State::Answered(self.shared.unknown())),
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         }
-        self.table.put(connection);
         self.count(token);
     }
 

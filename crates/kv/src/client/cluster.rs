@@ -14,7 +14,7 @@ use crate::node::Status;
 use crate::resp::Reply;
 
 /// CLUSTER and what follows.
-pub fn answer(context: &Context<'_>, inner: &str, request: &[Bytes]) -> Reply {
+pub(super) fn answer(context: &Context<'_>, inner: &str, request: &[Bytes]) -> Reply {
     let shared = &context.shared;
     if !shared.settings.is_cluster && inner != "keyslot" {
         return Reply::error("This instance has cluster support disabled");

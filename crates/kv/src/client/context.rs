@@ -7,7 +7,7 @@ use crate::node::{Node, Role};
 use crate::store::Room;
 
 /// State that a request may touch.
-pub struct Context<'a> {
+pub(super) struct Context<'a> {
     pub shared: &'a mut Shared,
     pub batches: &'a mut Batches,
     /// The other connections.
@@ -19,12 +19,12 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// How much room this replica's store has; none while it receives its data.
-    pub fn room(&self) -> Room {
+    pub(super) fn room(&self) -> Room {
         self.node.room()
     }
 
     /// Whether this replica believes to lead.
-    pub fn leads(&self) -> bool {
+    pub(super) fn leads(&self) -> bool {
         self.node.status().role == Role::Leader
     }
 }

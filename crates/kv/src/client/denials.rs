@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::connection::Connection;
-use super::description::line;
 use super::lookup::too_many;
 use crate::command::integer;
 use crate::resp::Reply;
 
 /// Entries that are kept.
-pub const DENIALS_MAX: usize = 128;
+pub(super) const DENIALS_MAX: usize = 128;
 /// Entries that are returned unless more are asked for.
 const SHOWN: usize = 10;
 /// The same refusal within this time is counted, and makes no entry of its own.
@@ -21,7 +20,7 @@ const TEXT_BYTES_MAX: usize = 128;
 
 /// Subject of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub(super) enum About {
     /// A name or a password.
     Login,
     Command,
@@ -44,7 +43,7 @@ struct Denial {
 
 /// The newest refusals, the newest first.
 #[derive(Debug, Default)]
-pub struct Denials {
+pub(super) struct Denials {
     all: VecDeque<Denial>,
     next: u64,
 }
@@ -56,9 +55,9 @@ fn text(bytes: &[u8]) -> String {
 impl Denials {
     /// Notes what was refused to a user of a connection: a command or a key, or by which command it
     /// tried to log in.
-    pub fn note(&mut self, connection: &Connection, now_us: u64, about: About, object: &[u8], user: &[u8]) {
+    pub(super) fn note(&mut self, connection: &Connection, now_us: u64, about: About, object: &[u8], user: &[u8]) {
         let (object, user) = (text(object), text(user));
-        let (client, is_queued) = (line(connection, now_us), connection.transaction.is_some());
+        let (client, is_queued) = (connection.line(now_us), connection.transaction.is_some());
         let is_same = |one: &Denial| {
             (one.about, one.is_queued) == (about, is_queued)
                 && one.object == object
@@ -80,7 +79,7 @@ impl Denials {
 }
 
 /// ACL LOG [count | RESET].
-pub fn answer(denials: &mut Denials, now_us: u64, request: &[Bytes]) -> Reply {
+pub(super) fn answer(denials: &mut Denials, now_us: u64, request: &[Bytes]) -> Reply {
     let shown = match &request[2..] {
         [] => SHOWN,
         [word] if word.eq_ignore_ascii_case(b"reset") => {

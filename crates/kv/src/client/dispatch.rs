@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::admission::LOADING;
 use super::answers;
-use super::connection::{Connection, Wanted};
+use super::connection::Connection;
 use super::context::Context;
 use super::denials::About;
 use super::evaluate::{self, run_on, slot_of};
@@ -12,10 +12,10 @@ use super::lookup::lookup;
 use super::notices::Notice;
 use super::performance;
 use super::slots::State;
+use super::transaction_state::Transaction;
 use super::{forward, once, transaction, users, wait};
 use crate::acl::{self, Acl, Denied, User};
 use crate::command::{Access, Command};
-use crate::node::Rejection;
 use crate::resp::Reply;
 use crate::store;
 
@@ -29,13 +29,15 @@ fn is_bounded(command: &Command) -> bool {
 }
 
 /// Does a request, or begins to. Error: that of the store.
-pub fn request(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
-    if connection.wanted == Wanted::SkipNext {
-        connection.wanted = Wanted::AllButThis;
-    }
+pub(super) fn request(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    request: Vec<Bytes>,
+) -> store::Result<()> {
+    connection.output.begin_request();
     checked(context, connection, request)?;
-    if connection.wanted == Wanted::AllButThis && connection.parked.is_none() {
-        connection.wanted = Wanted::All;
+    if !connection.input.is_parked() {
+        connection.output.end_request();
     }
     Ok(())
 }
@@ -48,15 +50,15 @@ fn is_http(name: &[u8]) -> bool {
 fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
     if is_http(&request[0]) {
         context.shared.statistics.http += 1;
-        context.shared.notices.add(Notice::Http { from: connection.peer.address.clone() });
+        context.shared.notices.add(Notice::Http { from: connection.profile.peer().address.clone() });
         connection.kill();
         return Ok(());
     }
-    if connection.changes_users && !connection.slots.is_empty() {
-        connection.parked = Some(request);
+    if connection.login.changes_users() && !connection.slots.is_empty() {
+        connection.input.park(request);
         return Ok(());
     }
-    connection.changes_users = false;
+    connection.login.set_changes_users(false);
     let looked_up = lookup(&request).and_then(|command| {
         let allowed = allowed(context, connection, command, &request);
         allowed.inspect_err(|_| context.shared.performance.reject(command.name))
@@ -74,20 +76,20 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
     let is_queued = connection.transaction.is_some() && !transaction::is_own(command);
     if is_barrier(command) && !connection.slots.is_empty() || !is_queued && forward::waits(context, connection, command)
     {
-        connection.parked = Some(request);
+        connection.input.park(request);
         return Ok(());
     }
     context.shared.statistics.commands += 1;
-    connection.command = command.name;
+    connection.profile.set_command(command.name);
     if is_queued {
         queue(context, connection, command, request);
         return Ok(());
     }
     let (front, count) = (performance::front(&request), request.len());
-    let begun_us = (context.shared.settings.steady_us)();
-    context.shared.performance.has_failed = false;
+    let begun_us = context.shared.steady_us();
+    context.shared.performance.begin();
     run(context, connection, command, request)?;
-    if connection.waits_for_room {
+    if connection.input.waits_for_room() {
         // It is counted when it is done.
         context.shared.statistics.commands -= 1;
         return Ok(());
@@ -95,9 +97,8 @@ fn checked(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
     // A read that waits is noted when it is done.
     let last = connection.slots.next().wrapping_sub(1);
     if !matches!(connection.slots.get_mut(last), Some(State::Read { .. })) {
-        let us = (context.shared.settings.steady_us)().saturating_sub(begun_us);
-        let (bounds, now_us) = (context.shared.thresholds(), context.now_us);
-        context.shared.performance.note(connection, (command, &front, count), us, now_us, bounds);
+        let us = context.shared.steady_us().saturating_sub(begun_us);
+        context.shared.note(&connection.profile, (command, &front, count), us, context.now_us);
     }
     Ok(())
 }
@@ -108,7 +109,7 @@ fn refused(connection: &mut Connection, name: &[u8], reply: Reply) -> Reply {
         connection.spoil();
         return reply;
     }
-    transaction::discard(connection);
+    connection.discard();
     aborted(&reply)
 }
 
@@ -128,7 +129,7 @@ fn allowed(
     if !context.shared.admission.is_open() && !matches!(command.name, "quit" | "reset") {
         return Err(Reply::Error(LOADING.to_owned()));
     }
-    if !connection.is_known && !command.has_flag("no_auth") {
+    if !connection.login.is_known() && !command.has_flag("no_auth") {
         return Err(Reply::Error("NOAUTH Authentication required.".to_owned()));
     }
     if request.len() > ARGUMENTS_MAX && command.access == Access::None && !is_bounded(command) {
@@ -143,7 +144,7 @@ fn allowed(
 
 /// Whether the connection's user has the right. If not, ACL LOG tells of it.
 fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
-    let Err(denied) = permits(context.shared.admission.acl(), &connection.user, command, request) else {
+    let Err(denied) = permits(context.shared.admission.acl(), connection.login.user(), command, request) else {
         return Ok(());
     };
     let about = match &denied {
@@ -152,7 +153,7 @@ fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, re
         Some(Denied::Key(key)) => Some((About::Key, &key[..])),
     };
     if let Some((about, object)) = about {
-        context.shared.denials.note(connection, context.now_us, about, object, &connection.user);
+        context.shared.denials.note(connection, context.now_us, about, object, connection.login.user());
     }
     Err(no_permission(denied.as_ref()))
 }
@@ -182,7 +183,7 @@ fn no_permission(denied: Option<&Denied>) -> Reply {
 }
 
 /// The answer to a request that was allowed when it came, if it is not allowed any more.
-pub fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
+pub(super) fn denial(acl: &Acl, user: &[u8], request: &[Bytes]) -> Option<Reply> {
     let denied = lookup(request).map(|command| permits(acl, user, command, request));
     match denied {
         Ok(Ok(())) => None,
@@ -199,9 +200,7 @@ fn is_barrier(command: &Command) -> bool {
 
 fn queue(context: &mut Context<'_>, connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) {
     if command.is_on_draft() && !context.leads() && !forward::is_open(context, connection) {
-        let leader = context.node.status().leader;
-        let slot = slot_of(command, &request);
-        let reply = context.shared.refusal(Rejection::NotLeader { leader }, slot);
+        let reply = context.shared.again(slot_of(command, &request), context.node);
         connection.spoil();
         connection.say(reply);
         return;
@@ -227,11 +226,11 @@ fn run(
         }
         (Access::Read, _) => evaluate::read(context, connection, command, request),
         (Access::None, "exec") => {
-            let denied = connection.transaction.iter().flat_map(|transaction| &transaction.requests);
+            let denied = connection.transaction.iter().flat_map(Transaction::requests);
             let denied = denied.map(|(command, request)| may(context, connection, command, request));
             let denied = denied.filter_map(Result::err).next();
             if let Some(reply) = denied {
-                transaction::discard(connection);
+                connection.discard();
                 connection.say(aborted(&reply));
                 return Ok(());
             }

@@ -23,13 +23,13 @@ use crate::store::{self, FOUNDING, ReadLevel, View};
 const CLOCK_LAG_MS_MAX: u64 = 10;
 
 /// The hash slot of a request's first key.
-pub fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
+pub(super) fn slot_of(command: &Command, request: &[Bytes]) -> u16 {
     command.keys(request).next().map_or(0, |key| hash_slot::of(key))
 }
 
 /// Evaluates something on the newest versions. It is answered when what it rests on is applied.
 /// A reply that `run` gives with `Err` changes nothing.
-pub fn evaluate(
+pub(super) fn evaluate(
     context: &mut Context<'_>,
     connection: &mut Connection,
     slot: u16,
@@ -43,7 +43,7 @@ pub fn evaluate(
 
 /// A request was not taken, if `why` says so: it is refused, or waits until the store has made
 /// room.
-pub fn refuse_or_wait(
+pub(super) fn refuse_or_wait(
     context: &mut Context<'_>,
     connection: &mut Connection,
     (why, slot): (Option<Rejection>, u16),
@@ -51,16 +51,13 @@ pub fn refuse_or_wait(
 ) {
     match why {
         None => {}
-        Some(Rejection::MakesRoom) => {
-            connection.parked = Some(request);
-            connection.waits_for_room = true;
-        }
+        Some(Rejection::MakesRoom) => connection.input.park_for_room(request),
         Some(why) => connection.say(context.shared.refusal(why, slot)),
     }
 }
 
 /// [`evaluate`], but what is not taken is not answered. Returns why it was not.
-pub fn attempt(
+pub(super) fn attempt(
     context: &mut Context<'_>,
     connection: &mut Connection,
     slot: u16,
@@ -71,11 +68,11 @@ pub fn attempt(
             evaluate_read(context, connection, number)?;
         }
     }
-    let ticket = Stub::Place { token: connection.token, number: connection.slots.next() }.ticket();
-    match on_newest(context, (ticket, &connection.user), run)? {
+    let ticket = Stub::Place { token: connection.token(), number: connection.slots.next() }.ticket();
+    match on_newest(context, (ticket, connection.login.user()), run)? {
         Ok(reply) => {
             connection.push(State::Held { reply, slot });
-            connection.newest = context.node.store().last();
+            connection.freshness.set_newest(context.node.store().last());
             Ok(None)
         }
         Err(why) => Ok(Some(why)),
@@ -97,20 +94,20 @@ fn on_newest(
         });
         draft.keep_time();
         step.add(draft);
-        performance.has_failed = matches!(reply, Reply::Error(_));
+        performance.set_outcome(&reply);
         Ok(reply)
     })
 }
 
 /// Does a command on a draft.
-pub fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Result<Reply, Reply> {
+pub(super) fn run_on(command: &Command, request: &[Bytes], draft: &mut Draft<'_>) -> Result<Reply, Reply> {
     command.run(request, draft).map_err(Refusal::into_reply)
 }
 
 /// Evaluates a read that waits, before a write of the same connection.
 fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number: u64) -> store::Result<()> {
-    let token = connection.token;
-    let user = connection.user.clone();
+    let token = connection.token();
+    let user = connection.login.user().clone();
     let Some(State::Read { request, .. }) = connection.slots.get_mut(number) else { return Ok(()) };
     let Ok(command) = lookup(request) else { return Ok(()) };
     let (slot, ticket) = (slot_of(command, request), Stub::Place { token, number }.ticket());
@@ -122,7 +119,7 @@ fn evaluate_read(context: &mut Context<'_>, connection: &mut Connection, number:
 }
 
 /// A command that only reads.
-pub fn read(
+pub(super) fn read(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &'static Command,
@@ -136,24 +133,29 @@ pub fn read(
     // It goes over several steps: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
     // Changes of the connection itself, done by the leader, are not too new for it.
-    if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
+    if connection.freshness.is_readonly()
+        && !context.leads()
+        && connection.freshness.newest() <= context.node.store().applied()
+    {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
         } else if is_listing {
             let number = connection.push(State::Read { request, is_asked: true });
-            connection.is_listing = true;
-            context.batches.add_due((connection.token, number));
+            connection.blocking.begin_listing();
+            context.batches.add_due((connection.token(), number));
             return Ok(());
         } else {
-            read_applied(context.shared, (&connection.user, &request), context.node, Step::add)
+            read_applied(context.shared, (connection.login.user(), &request), context.node, Step::add)
         };
         connection.say(reply);
         return Ok(());
     }
-    connection.is_listing = is_listing;
+    if is_listing {
+        connection.blocking.begin_listing();
+    }
     let number = connection.push(State::Read { request, is_asked: true });
-    context.batches.add((connection.token, number));
+    context.batches.add((connection.token(), number));
     Ok(())
 }
 
@@ -166,7 +168,7 @@ fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
 }
 
 /// Does a read of a user on what is applied, and counts it as `count` does.
-pub fn read_applied(
+pub(super) fn read_applied(
     shared: &mut Shared,
     (user, request): (&Bytes, &[Bytes]),
     node: &Node,
@@ -179,7 +181,7 @@ pub fn read_applied(
     draft.remember(&shared.memory, user);
     let reply = run_on(command, request, &mut draft).unwrap_or_else(|reply| reply);
     count(&mut shared.step, &draft);
-    shared.performance.has_failed = matches!(reply, Reply::Error(_));
+    shared.performance.set_outcome(&reply);
     match reply {
         Reply::Null => shared.statistics.misses += 1,
         Reply::Bytes(_) => shared.statistics.hits += 1,

@@ -15,7 +15,7 @@ use super::hash_slot;
 use super::once;
 use super::slots::State;
 use crate::command::{Access, Command};
-use crate::node::{Rejection, Role};
+use crate::node::Role;
 use crate::resp::{Protocol, Reply};
 use crate::wire::{FORWARD_BYTES_MAX, Forward, ForwardedCommand};
 
@@ -26,12 +26,12 @@ fn is_for_leader(command: &Command) -> bool {
 }
 
 /// Whether the leader takes a command from another replica, EXEC aside.
-pub fn is_taken(command: &Command) -> bool {
+pub(super) fn is_taken(command: &Command) -> bool {
     is_for_leader(command) || command.name == "watch"
 }
 
 /// Whether requests of a connection are passed on now.
-pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
+pub(super) fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
     let Some(to) = context.shared.forwards.to() else { return false };
     let status = context.node.status();
     // A request that was passed on once stays where it is, whoever leads.
@@ -39,7 +39,7 @@ pub fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
 }
 
 /// Whether a request must wait until those before it are answered, or until there is room for it.
-pub fn waits(context: &Context<'_>, connection: &Connection, command: &Command) -> bool {
+pub(super) fn waits(context: &Context<'_>, connection: &Connection, command: &Command) -> bool {
     if command.access == Access::Read {
         return connection.slots.has_passed();
     }
@@ -48,7 +48,7 @@ pub fn waits(context: &Context<'_>, connection: &Connection, command: &Command) 
 }
 
 /// Passes a request on, if that is for the leader. Else gives it back.
-pub fn one(
+pub(super) fn one(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,
@@ -63,7 +63,9 @@ pub fn one(
         ("acl|setuser" | "acl|deluser", _) => ((command, &request[..]), ForwardKind::Users),
         _ => ((command, &request[..]), ForwardKind::Change),
     };
-    connection.changes_users |= matches!(kind, ForwardKind::Users);
+    if matches!(kind, ForwardKind::Users) {
+        connection.login.set_changes_users(true);
+    }
     let slot = slot_of(command.0, command.1);
     let forward = forward(context, connection, false, vec![ForwardedCommand { request, said: None }]);
     pass(context, connection, forward, kind, slot);
@@ -71,7 +73,7 @@ pub fn one(
 }
 
 /// Passes WATCH on.
-pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
+pub(super) fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) {
     // Copied: they must not keep all that came with them in memory.
     let keys: Vec<Bytes> = request[1..].iter().map(|key| Bytes::copy_from_slice(key)).collect();
     let slot = hash_slot::of(&keys[0]);
@@ -81,7 +83,7 @@ pub fn watch(context: &mut Context<'_>, connection: &mut Connection, request: &[
 
 /// Passes a transaction on as one, with the rights of the user who has sent EXEC: it may have an
 /// AUTH. Replies to requests that are no business of keys are given already.
-pub fn transaction(
+pub(super) fn transaction(
     context: &mut Context<'_>,
     connection: &mut Connection,
     user: Option<Bytes>,
@@ -90,7 +92,7 @@ pub fn transaction(
     watched: impl IntoIterator<Item = (Bytes, u64)>,
     slot: u16,
 ) {
-    let protocol = connection.protocol;
+    let protocol = connection.output.protocol();
     let said = answered.into_iter().map(|reply| reply.map(|reply| reply.written(protocol)));
     let requests = requests.into_iter().zip(said).map(|(request, said)| ForwardedCommand { request, said }).collect();
     let mut forward = forward(context, connection, true, requests);
@@ -104,11 +106,11 @@ fn forward(
     is_transaction: bool,
     requests: Vec<ForwardedCommand>,
 ) -> Forward {
-    let is_resp3 = connection.protocol == Protocol::Resp3;
+    let is_resp3 = connection.output.protocol() == Protocol::Resp3;
     // A client that has shown no password is the leader's `default` only as long as that needs none
     // there.
-    let user = if connection.has_logged_in { connection.user.clone() } else { Bytes::new() };
-    let (newest, term) = (connection.newest, context.node.status().term);
+    let user = connection.login.shown_user().cloned().unwrap_or_default();
+    let (newest, term) = (connection.freshness.newest(), context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 
@@ -116,13 +118,12 @@ fn forward(
 fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, kind: ForwardKind, slot: u16) {
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {
-        let leader = context.node.status().leader;
-        connection.say(context.shared.refusal(Rejection::NotLeader { leader }, slot));
+        connection.say(context.shared.again(slot, context.node));
         return;
     }
-    connection.is_asking = kind.holds();
+    connection.blocking.ask(kind.holds());
     let place = connection.push(State::Passed { slot, bytes, said: None });
-    let under_way = UnderWay { token: connection.token, place, bytes, term: forward.term, kind };
+    let under_way = UnderWay { token: connection.token(), place, bytes, term: forward.term, kind };
     context.shared.forwards.add(forward, under_way);
     context.shared.statistics.forwarded += 1;
 }

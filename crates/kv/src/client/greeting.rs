@@ -9,14 +9,14 @@ use crate::command::integer;
 use crate::resp::{Protocol, Reply};
 
 /// The version of Redis whose commands clients may expect.
-pub const REDIS_VERSION: &str = "7.0.0";
+pub(super) const REDIS_VERSION: &str = "7.0.0";
 
 fn wrong_password() -> Reply {
     Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".to_owned())
 }
 
 /// AUTH [name] password.
-pub fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub(super) fn auth(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let (name, password) = match request {
         [_, password] => {
             let is_open =
@@ -44,9 +44,7 @@ fn log_in(
 ) -> bool {
     let accepts = context.shared.admission.acl().user(name).is_some_and(|user| user.accepts(password));
     if accepts {
-        // The name of its own, so that the whole request need not be kept for it.
-        connection.user = Bytes::copy_from_slice(name);
-        (connection.is_known, connection.has_logged_in) = (true, true);
+        connection.login.log_in(name);
     } else {
         context.shared.denials.note(connection, context.now_us, About::Login, command, name);
     }
@@ -54,9 +52,9 @@ fn log_in(
 }
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
-pub fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
+pub(super) fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[Bytes]) -> Reply {
     let protocol = match request.get(1).map(|version| integer(version)) {
-        None => connection.protocol,
+        None => connection.output.protocol(),
         Some(Ok(2)) => Protocol::Resp2,
         Some(Ok(3)) => Protocol::Resp3,
         Some(Ok(_)) => return Reply::Error("NOPROTO unsupported protocol version".to_owned()),
@@ -81,43 +79,26 @@ pub fn hello(context: &mut Context<'_>, connection: &mut Connection, request: &[
     {
         return wrong_password();
     }
-    if !connection.is_known {
+    if !connection.login.is_known() {
         return Reply::Error(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
                 .to_owned(),
         );
     }
     if let Some(name) = name
-        && let Err(reply) = set_name(connection, name)
+        && let Err(reply) = connection.profile.set_name(name)
     {
         return reply;
     }
-    connection.protocol = protocol;
+    connection.output.set_protocol(protocol);
     let text = |text: &str| Reply::text(text);
     Reply::Map(vec![
         (text("server"), text("redis")),
         (text("version"), text(REDIS_VERSION)),
         (text("proto"), Reply::Integer(if protocol == Protocol::Resp3 { 3 } else { 2 })),
-        (text("id"), Reply::Integer(connection.id as i64)),
+        (text("id"), Reply::Integer(connection.profile.id() as i64)),
         (text("mode"), text(if context.shared.settings.is_cluster { "cluster" } else { "standalone" })),
         (text("role"), text(if context.leads() { "master" } else { "replica" })),
         (text("modules"), Reply::Array(Vec::new())),
     ])
-}
-
-/// Longest name of a connection, and of a library and its version.
-const NAME_BYTES_MAX: usize = 256;
-
-/// Whether a name can be shown in a list.
-pub fn is_plain(name: &[u8]) -> bool {
-    name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic)
-}
-
-/// Gives a connection a name.
-pub fn set_name(connection: &mut Connection, name: &[u8]) -> Result<(), Reply> {
-    if !is_plain(name) {
-        return Err(Reply::error("Client names cannot contain spaces, newlines or special characters."));
-    }
-    connection.name = Bytes::copy_from_slice(name);
-    Ok(())
 }

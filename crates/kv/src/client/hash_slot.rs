@@ -2,11 +2,11 @@
 //! same replicas' here.
 
 /// Number of hash slots.
-pub const SLOTS: u16 = 16384;
+pub(super) const SLOTS: u16 = 16384;
 
 /// The slot of a key: of what is between its first braces, if there is something, else of all of
 /// it.
-pub fn of(key: &[u8]) -> u16 {
+pub(super) fn of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
         let close = rest.iter().position(|byte| *byte == b'}')?;

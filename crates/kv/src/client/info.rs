@@ -28,7 +28,7 @@ const SECTIONS: [&str; 11] = [
 ];
 
 /// INFO [section ...].
-pub fn answer(context: &Context<'_>, request: &[Bytes]) -> Reply {
+pub(super) fn answer(context: &Context<'_>, request: &[Bytes]) -> Reply {
     let wanted: Vec<String> = request[1..].iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
     let is_all = wanted.iter().any(|one| matches!(&one[..], "all" | "everything"));
     let is_default = wanted.is_empty() || wanted.iter().any(|one| one == "default");

@@ -9,7 +9,7 @@ use crate::resp::Reply;
 const REPEATED_BYTES_MAX: usize = 128;
 
 /// The command of a request whose number of arguments is right, or what the client is told.
-pub fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
+pub(super) fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
     let Some(outer) = command::find(&request[0]) else { return Err(unknown(request)) };
     let command = match request.get(1) {
         Some(name) if command::has_inner(outer) => {
@@ -26,7 +26,7 @@ pub fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
 }
 
 /// The answer to a command within another that has more arguments than it takes.
-pub fn too_many(request: &[Bytes]) -> Reply {
+pub(super) fn too_many(request: &[Bytes]) -> Reply {
     let name = request.get(1).map_or_else(String::new, |name| shown(name, REPEATED_BYTES_MAX));
     let outer = shown(&request[0], REPEATED_BYTES_MAX).to_uppercase();
     Reply::error(format!("unknown subcommand or wrong number of arguments for '{name}'. Try {outer} HELP."))

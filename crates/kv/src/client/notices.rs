@@ -35,14 +35,14 @@ pub enum Notice {
 
 /// Notices that were not taken yet.
 #[derive(Debug, Default)]
-pub struct Notices {
+pub(super) struct Notices {
     kept: Vec<Notice>,
     others: u64,
 }
 
 impl Notices {
     /// Keeps a notice, or counts it if there are too many.
-    pub fn add(&mut self, notice: Notice) {
+    pub(super) fn add(&mut self, notice: Notice) {
         if self.kept.len() < NOTICES_MAX {
             self.kept.push(notice);
         } else {
@@ -51,7 +51,7 @@ impl Notices {
     }
 
     /// Takes all.
-    pub fn take(&mut self) -> Vec<Notice> {
+    pub(super) fn take(&mut self) -> Vec<Notice> {
         let mut taken = std::mem::take(&mut self.kept);
         let others = std::mem::take(&mut self.others);
         taken.extend((others > 0).then_some(Notice::Others(others)));

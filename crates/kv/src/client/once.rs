@@ -22,7 +22,7 @@ use crate::store;
 const BEFORE: usize = 3;
 
 /// The command within a request, if it is one that is done once.
-pub fn inner<'a>(command: &Command, request: &'a [Bytes]) -> Option<(&'static Command, &'a [Bytes])> {
+pub(super) fn inner<'a>(command: &Command, request: &'a [Bytes]) -> Option<(&'static Command, &'a [Bytes])> {
     if command.name != "perdura.once" {
         return None;
     }
@@ -31,7 +31,7 @@ pub fn inner<'a>(command: &Command, request: &'a [Bytes]) -> Option<(&'static Co
 }
 
 /// PERDURA.ONCE.
-pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
+pub(super) fn run(context: &mut Context<'_>, connection: &mut Connection, request: Vec<Bytes>) -> store::Result<()> {
     let parsed = lookup(&request[BEFORE..]).and_then(|command| Ok((command, number(&request[1], &request[2])?)));
     let (command, number) = match parsed {
         Ok((command, _)) if !command.is_on_draft() => {
@@ -44,7 +44,7 @@ pub fn run(context: &mut Context<'_>, connection: &mut Connection, request: Vec<
             return Ok(());
         }
     };
-    let (user, id, inner) = (connection.user.clone(), &request[1], &request[BEFORE..]);
+    let (user, id, inner) = (connection.login.user().clone(), &request[1], &request[BEFORE..]);
     let slot = slot_of(command, inner);
     let why = attempt(context, connection, slot, |draft| once(draft, (&user, id), number, command, inner))?;
     refuse_or_wait(context, connection, (why, slot), request);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::connection::Connection;
 use super::lookup::too_many;
+use super::profile::Profile;
 use crate::command::{Command, help, integer};
 use crate::resp::Reply;
 
@@ -46,7 +46,7 @@ struct Slow {
 
 /// How long commands take.
 #[derive(Debug, Default)]
-pub struct Performance {
+pub(super) struct Performance {
     lines: BTreeMap<&'static str, Counts>,
     slow: VecDeque<Slow>,
     next: u64,
@@ -54,12 +54,12 @@ pub struct Performance {
     spikes: BTreeMap<&'static str, VecDeque<(u64, u64)>>,
     most_ms: BTreeMap<&'static str, u64>,
     /// Whether the command that is being done has been refused by its keys or values.
-    pub has_failed: bool,
+    has_failed: bool,
 }
 
 /// Bounds of what is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
+pub(super) struct Thresholds {
     pub slow_us: u64,
     pub slow_max: usize,
     /// 0: no spikes are kept.
@@ -67,7 +67,7 @@ pub struct Thresholds {
 }
 
 /// The arguments of a request that may be kept.
-pub fn front(request: &[Bytes]) -> Vec<Bytes> {
+pub(super) fn front(request: &[Bytes]) -> Vec<Bytes> {
     request[..request.len().min(ARGUMENTS_MAX)].to_vec()
 }
 
@@ -96,16 +96,26 @@ fn kept(command: &Command, request: &[Bytes], count: usize) -> Vec<Bytes> {
 }
 
 impl Performance {
+    /// A command begins.
+    pub(super) fn begin(&mut self) {
+        self.has_failed = false;
+    }
+
+    /// Notes what came of the command that is being done: whether its keys or values refused it.
+    pub(super) fn set_outcome(&mut self, reply: &Reply) {
+        self.has_failed = matches!(reply, Reply::Error(_));
+    }
+
     /// Notes that a command was not taken.
-    pub fn reject(&mut self, name: &'static str) {
+    pub(super) fn reject(&mut self, name: &'static str) {
         self.lines.entry(name).or_default().rejected += 1;
     }
 
     /// Notes that a command of a connection took so long. `front` are the first arguments of
     /// `count`, at least as many as [`front`] returns.
-    pub fn note(
+    pub(super) fn note(
         &mut self,
-        connection: &Connection,
+        profile: &Profile,
         (command, front, count): (&Command, &[Bytes], usize),
         us: u64,
         now_us: u64,
@@ -128,7 +138,7 @@ impl Performance {
             *most = (*most).max(us / 1000);
         }
         if us >= bounds.slow_us && bounds.slow_max > 0 {
-            let (client, name) = (connection.peer.address.clone(), connection.name.clone());
+            let (client, name) = (profile.peer().address.clone(), profile.name().clone());
             self.slow.push_front(Slow {
                 id: self.next,
                 at_s,
@@ -143,12 +153,12 @@ impl Performance {
     }
 
     /// Forgets the counts.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.lines.clear();
     }
 
     /// The lines of INFO commandstats.
-    pub fn shown(&self) -> Vec<(String, String)> {
+    pub(super) fn shown(&self) -> Vec<(String, String)> {
         let shown = |(name, line): (&&str, &Counts)| {
             let Counts { calls, us, rejected, failed, .. } = line;
             let each = *us as f64 / (*calls).max(1) as f64;
@@ -161,7 +171,7 @@ impl Performance {
     }
 
     /// SLOWLOG and what follows.
-    pub fn slowlog(&mut self, inner: &str, request: &[Bytes]) -> Reply {
+    pub(super) fn slowlog(&mut self, inner: &str, request: &[Bytes]) -> Reply {
         match inner {
             "get" if request.len() > 3 => too_many(request),
             "get" => {
@@ -195,7 +205,7 @@ impl Performance {
     }
 
     /// LATENCY and what follows.
-    pub fn latency(&mut self, inner: &str, request: &[Bytes]) -> Reply {
+    pub(super) fn latency(&mut self, inner: &str, request: &[Bytes]) -> Reply {
         let number = |number: u64| Reply::Integer(number as i64);
         let names: Vec<String> = request[2..].iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
         let is_named = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
@@ -244,8 +254,7 @@ fn histogram(line: &Counts) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::{ARGUMENTS_MAX, Bytes, Performance, SPIKES_MAX, Thresholds, front, kept};
-    use crate::client::Peer;
-    use crate::client::connection::Connection;
+    use crate::client::profile::{Peer, Profile};
     use crate::command::{find, find_within};
 
     fn request(line: &str) -> Vec<Bytes> {
@@ -267,11 +276,11 @@ mod tests {
         let setuser = find_within(find(b"acl").expect("ACL"), b"setuser").expect("ACL SETUSER");
         assert_eq!(kept(setuser, &user, 4).concat(), b"ACLSETUSER(redacted)(redacted)");
 
-        let connection = Connection::new(1, 0, 0, Peer::default(), 0);
+        let profile = Profile::new(1, Peer::default(), 0);
         let (mut performance, bounds) =
             (Performance::default(), Thresholds { slow_us: 10_000, slow_max: 3, spike_ms: 20 });
         for number in 0..500 {
-            performance.note(&connection, (set, &long, 3), number * 100, 5_000_000, bounds);
+            performance.note(&profile, (set, &long, 3), number * 100, 5_000_000, bounds);
         }
         assert_eq!(performance.slow.iter().map(|slow| slow.id).collect::<Vec<_>>(), [399, 398, 397]);
         assert_eq!(performance.spikes["command"].len(), SPIKES_MAX);

@@ -7,11 +7,13 @@ use perdura_pmem::Mutant;
 
 use super::Clients;
 use super::authentication::look_at_users;
-use super::connection::{Connection, Peer};
-use super::connection_state::{ProxiedRequest, Transaction};
+use super::connection::Connection;
 use super::context::Context;
 use super::evaluate::slot_of;
 use super::lookup::lookup;
+use super::peer_sessions::ProxiedRequest;
+use super::profile::Peer;
+use super::transaction_state::{Transaction, Watched};
 use super::{dispatch, forward, transaction};
 use crate::command;
 use crate::node::{Node, Rejection, Role};
@@ -36,7 +38,7 @@ impl Clients {
         let Some((.., forward)) = self.shared.admission.wait_to_lead(early, is_short, node) else { return Ok(()) };
         let peer = Peer { address: format!("replica-{replica:x}:0"), ..Peer::default() };
         let number = forward.number;
-        let proxied = ProxiedRequest { peer_connection, replica, number, watches: Vec::new(), bytes: 0 };
+        let proxied = ProxiedRequest::new(peer_connection, replica, number);
         let Some(token) = self.table.open_proxied(proxied, peer, now_us) else {
             let mut reply = BytesMut::new();
             self.shared.refusal(Rejection::Busy, 0).write(Protocol::Resp2, &mut reply);
@@ -48,9 +50,10 @@ impl Clients {
         let shared = &mut self.shared;
         let mut context = Context { shared, batches: &mut self.batches, table: &mut self.table, node, now_us };
         let outcome = serve(&mut context, &mut connection, forward);
-        let (bytes, is_short) = (connection.reply_bytes(), connection.waits_for_room);
-        connection.proxied.iter_mut().for_each(|proxied| proxied.bytes = bytes);
-        self.peer_sessions.add(peer_connection, token, bytes, is_short);
+        let (bytes, is_short) = (connection.reply_bytes(), connection.input.waits_for_room());
+        if let Some(proxied) = &mut connection.proxied {
+            self.peer_sessions.add(proxied, token, bytes, is_short);
+        }
         if is_short {
             self.shared.queues.wait_for_room(token);
         }
@@ -61,7 +64,7 @@ impl Clients {
 
     /// Whether so much is under way for a replica that nothing more should be read from it.
     /// `unsent` are bytes of answers to it that are not sent.
-    pub fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
+    pub(crate) fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
         self.peer_sessions.is_busy(peer_connection, unsent) || self.shared.admission.has_early(peer_connection)
     }
 
@@ -81,27 +84,18 @@ impl Clients {
         for token in self.shared.queues.take_served() {
             let Some(connection) = self.table.get_mut(token) else { continue };
             let Some(proxied) = &connection.proxied else { continue };
-            connection.is_woken = false;
-            if !connection.slots.is_empty() || connection.wait.is_some() || connection.parked.is_some() {
+            connection.lifecycle.end_wake();
+            let is_waiting = connection.blocking.wait().is_some() || connection.input.is_parked();
+            if is_waiting || !connection.slots.is_empty() {
                 continue;
             }
-            let watched = &connection.watched.keys;
-            let versions = proxied.watches.iter().map(|key| watched.get(key).copied().unwrap_or(0)).collect();
-            let (peer_connection, number, newest) = (proxied.peer_connection, proxied.number, connection.newest);
-            let reply = connection.output.split().freeze();
+            let (newest, versions) = (connection.freshness.newest(), proxied.versions(connection.watched.keys()));
+            let reply = connection.output.buffer_mut().split().freeze();
             let reply = if reply.len() <= REPLY_BYTES_MAX { reply } else { too_long(reply.len()) };
-            self.peer_sessions.answer(peer_connection, Forwarded { number, newest, versions, reply });
-            self.end_proxied(token);
+            self.peer_sessions.end(proxied, token, newest, versions, reply);
+            self.close(token);
         }
         self.peer_sessions.take_answers()
-    }
-
-    fn end_proxied(&mut self, token: u32) {
-        let proxied = self.table.get(token).and_then(|connection| connection.proxied.as_ref());
-        if let Some(proxied) = proxied {
-            self.peer_sessions.remove(proxied.peer_connection, token, proxied.bytes);
-        }
-        self.close(token);
     }
 
     /// Forgets the requests of replicas whose connections are gone. What they have asked for may
@@ -122,7 +116,7 @@ fn too_long(bytes: usize) -> Bytes {
 
 /// Does what was passed on, or says why not.
 fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forward) -> store::Result<()> {
-    connection.protocol = if forward.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+    connection.output.set_protocol(if forward.is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 });
     let status = context.node.status();
     if status.role != Role::Leader || status.term != forward.term {
         let first = forward.requests.first().map(|asked| &asked.request);
@@ -132,16 +126,14 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     }
     if forward.user.is_empty() {
         // As it would be if it had connected here.
-        connection.is_known = context.shared.admission.acl().is_open();
+        connection.login.set_known(context.shared.admission.acl().is_open());
     } else {
         // Planted: a forwarded request has the rights of the user `default`.
         let user = if perdura_pmem::planted(Mutant::ForwardAsDefaultUser) { b"default" } else { &forward.user[..] };
-        connection.user = Bytes::copy_from_slice(user);
-        (connection.is_known, connection.has_logged_in) = (true, true);
+        connection.login.log_in(user);
     }
-    connection.newest = forward.newest;
-    connection.watched.keys = forward.watched.into_iter().collect();
-    connection.watched.term = forward.term;
+    connection.freshness.set_newest(forward.newest);
+    connection.watched = Watched::noted(forward.term, forward.watched);
     let request = if forward.is_transaction {
         queued(forward.requests).map(|transaction| {
             connection.transaction = Some(transaction);
@@ -153,7 +145,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
     match request {
         Ok(request) => {
             if let (Some(proxied), true) = (&mut connection.proxied, request[0].eq_ignore_ascii_case(b"watch")) {
-                proxied.watches = request[1..].to_vec();
+                proxied.set_watches(&request[1..]);
             }
             dispatch::request(context, connection, request)
         }
@@ -175,13 +167,12 @@ fn single(requests: Vec<ForwardedCommand>) -> Result<Vec<Bytes>, Reply> {
 
 fn queued(requests: Vec<ForwardedCommand>) -> Result<Transaction, Reply> {
     let mut queued = Transaction::default();
-    for (place, ForwardedCommand { request, said }) in requests.into_iter().enumerate() {
+    for ForwardedCommand { request, said } in requests {
         let command = lookup(&request)?;
         if !transaction::takes(command) || transaction::is_own(command) || command.is_on_draft() == said.is_some() {
             return Err(not_taken());
         }
-        queued.said.extend(said.map(|said| (place, said)));
-        queued.requests.push((command, request));
+        queued.add(command, request, said);
     }
     Ok(queued)
 }

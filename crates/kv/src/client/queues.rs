@@ -6,7 +6,7 @@ use super::connection::Connection;
 
 /// The lists.
 #[derive(Debug, Default)]
-pub struct Queues {
+pub(super) struct Queues {
     /// Clients that the event loop must look at.
     woken: Vec<u32>,
     /// Connections of what other replicas have passed on that may be answered.
@@ -22,70 +22,70 @@ pub struct Queues {
 impl Queues {
     /// Writes what can be written of the replies, and has the event loop look at a connection.
     /// Returns how many bytes were written.
-    pub fn wake(&mut self, connection: &mut Connection) -> usize {
-        let Connection { slots, output, .. } = connection;
+    pub(super) fn wake(&mut self, connection: &mut Connection) -> usize {
+        let output = connection.output.buffer_mut();
         let before = output.len();
-        slots.write(output);
+        connection.slots.write(output);
         let written = output.len() - before;
-        if !std::mem::replace(&mut connection.is_woken, true) {
+        if connection.lifecycle.wake() {
             let list = if connection.proxied.is_none() { &mut self.woken } else { &mut self.served };
-            list.push(connection.token);
+            list.push(connection.token());
         }
         written
     }
 
     /// Has the event loop look at a connection that is closed.
-    pub fn wake_killed(&mut self, token: u32) {
+    pub(super) fn wake_killed(&mut self, token: u32) {
         self.woken.push(token);
     }
 
     /// Clients that the event loop must look at.
-    pub fn take_woken(&mut self) -> Vec<u32> {
+    pub(super) fn take_woken(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.woken)
     }
 
     /// Connections of what other replicas have passed on that may be answered.
-    pub fn take_served(&mut self) -> Vec<u32> {
+    pub(super) fn take_served(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.served)
     }
 
     /// Requests of connections were held up: the next step goes on with them.
-    pub fn hold(&mut self, tokens: impl IntoIterator<Item = u32>) {
+    pub(super) fn hold(&mut self, tokens: impl IntoIterator<Item = u32>) {
         self.held.extend(tokens);
     }
 
     /// Whether requests were held up.
-    pub fn has_held(&self) -> bool {
+    pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Connections with requests that were held up.
-    pub fn take_held(&mut self) -> Vec<u32> {
+    pub(super) fn take_held(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.held)
     }
 
     /// A connection waits until the store has made room.
-    pub fn wait_for_room(&mut self, token: u32) {
+    pub(super) fn wait_for_room(&mut self, token: u32) {
         self.short.insert(token);
     }
 
     /// Connections that have waited for room.
-    pub fn take_short(&mut self) -> BTreeSet<u32> {
+    pub(super) fn take_short(&mut self) -> BTreeSet<u32> {
         std::mem::take(&mut self.short)
     }
 
     /// A connection is in WAIT.
-    pub fn wait(&mut self, token: u32) {
+    pub(super) fn wait(&mut self, token: u32) {
         self.waiting.push(token);
     }
 
     /// Number of connections in WAIT.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Connections in WAIT.
-    pub fn take_waiting(&mut self) -> Vec<u32> {
+    pub(super) fn take_waiting(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.waiting)
     }
 }

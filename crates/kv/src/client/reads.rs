@@ -14,6 +14,7 @@ use super::connection::Connection;
 use super::evaluate::{read_applied, slot_of};
 use super::lookup::lookup;
 use super::performance::front;
+use super::profile::Profile;
 use super::slots::State;
 use super::step::Step;
 use crate::command::{self, Listing};
@@ -36,7 +37,7 @@ impl Clients {
 
     /// Goes on with a connection's KEYS on what is applied. `None` if there is more to do.
     fn list(&mut self, connection: &mut Connection, number: u64, node: &Node) -> Option<Reply> {
-        let begun = match (connection.listing.take(), connection.slots.get_mut(number)) {
+        let begun = match (connection.blocking.take_listing(), connection.slots.get_mut(number)) {
             (Some(listing), _) => Ok(listing),
             (None, Some(State::Read { request, .. })) => Listing::begin(request),
             _ => return Some(Reply::Null),
@@ -51,7 +52,7 @@ impl Clients {
         let outcome = listing.step(&draft, self.shared.step.left_for_reads());
         self.shared.step.add_read(&draft);
         match outcome {
-            Ok(None) => connection.listing = Some(listing),
+            Ok(None) => connection.blocking.put_listing(listing),
             Ok(Some(reply)) => return Some(reply),
             Err(refusal) => return Some(refusal.into_reply()),
         }
@@ -65,31 +66,32 @@ impl Clients {
         if let Some(State::Read { is_asked, .. }) = connection.slots.get_mut(number) {
             if outcome == Outcome::Readable && is_full {
                 *is_asked = false;
-                connection.is_held = true;
-            } else if outcome == Outcome::Readable && connection.is_listing {
-                let begun_us = (self.shared.settings.steady_us)();
+                connection.input.set_held(true);
+            } else if outcome == Outcome::Readable && connection.blocking.is_listing() {
+                let begun_us = self.shared.steady_us();
                 let listed = self.list(&mut connection, number, node);
-                connection.listed_us += (self.shared.settings.steady_us)().saturating_sub(begun_us);
+                let us = self.shared.steady_us().saturating_sub(begun_us);
+                connection.blocking.add_listing_us(us);
                 match listed {
                     None => self.batches.add_due((token, number)),
                     Some(reply) => {
-                        connection.is_listing = false;
-                        self.shared.performance.has_failed = matches!(reply, Reply::Error(_));
-                        let us = std::mem::take(&mut connection.listed_us);
+                        self.shared.performance.set_outcome(&reply);
+                        let us = connection.blocking.end_listing();
                         let request = connection.slots.take_read(number).unwrap_or_default();
-                        self.note(&connection, &request, us);
+                        self.note(&connection.profile, &request, us);
                         connection.slots.set(number, State::Answered(reply));
                     }
                 }
             } else {
-                (connection.is_listing, connection.listing) = (false, None);
+                connection.blocking.end_listing();
                 let request = connection.slots.take_read(number).unwrap_or_default();
                 let reply = match outcome {
                     Outcome::Readable => {
-                        let begun_us = (self.shared.settings.steady_us)();
-                        let reply = read_applied(&mut self.shared, (&connection.user, &request), node, Step::add_read);
-                        let us = (self.shared.settings.steady_us)().saturating_sub(begun_us);
-                        self.note(&connection, &request, us);
+                        let begun_us = self.shared.steady_us();
+                        let reply =
+                            read_applied(&mut self.shared, (connection.login.user(), &request), node, Step::add_read);
+                        let us = self.shared.steady_us().saturating_sub(begun_us);
+                        self.note(&connection.profile, &request, us);
                         reply
                     }
                     _ => self
@@ -105,9 +107,8 @@ impl Clients {
     }
 
     /// Notes how long a read took.
-    fn note(&mut self, connection: &Connection, request: &[Bytes], us: u64) {
+    fn note(&mut self, profile: &Profile, request: &[Bytes], us: u64) {
         let Ok(command) = lookup(request) else { return };
-        let (bounds, now_us) = (self.shared.thresholds(), connection.active_us);
-        self.shared.performance.note(connection, (command, &front(request), request.len()), us, now_us, bounds);
+        self.shared.note(profile, (command, &front(request), request.len()), us, profile.active_us());
     }
 }

@@ -33,13 +33,13 @@ impl Clients {
         look_at_users(&mut self.shared, &mut self.table, node);
         let Some(under_way) = self.shared.forwards.take(answer.number) else { return Ok(false) };
         let UnderWay { token, place, term, kind, .. } = under_way;
-        let Some(mut connection) = self.table.take(token) else { return Ok(true) };
+        let Some(connection) = self.table.get_mut(token) else { return Ok(true) };
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
-            connection.newest = connection.newest.max(answer.newest);
+            connection.freshness.set_newest(connection.freshness.newest().max(answer.newest));
             let reply = Reply::Written(answer.reply);
-            connection.is_asking &= !kind.holds();
+            connection.blocking.end_ask(kind.holds());
             match kind {
                 ForwardKind::Users if !is_refused => {
                     // The client may go on when the change is in force here too.
@@ -48,16 +48,15 @@ impl Clients {
                 }
                 ForwardKind::Watch(keys) => {
                     let watched = &mut connection.watched;
-                    watched.is_lost |= is_refused || answer.versions.len() != keys.len();
+                    watched.lose_if(is_refused || answer.versions.len() != keys.len());
                     watched.enter(term);
                     keys.iter().zip(answer.versions).for_each(|(key, version)| watched.note(key, version));
                     connection.slots.set(place, State::Answered(reply));
                 }
                 _ => connection.slots.set(place, State::Answered(reply)),
             }
-            self.shared.answered(&mut connection);
+            self.shared.answered(connection);
         }
-        self.table.put(connection);
         self.count(token);
         outcome.map(|()| true)
     }
@@ -67,7 +66,7 @@ impl Clients {
     /// be. The outcome of the others is unknown.
     pub fn forwards_lost(&mut self, unsent: u64, node: &Node) {
         for (under_way, may_have_come) in self.shared.forwards.take_all(unsent) {
-            let Some(mut connection) = self.table.take(under_way.token) else { continue };
+            let Some(connection) = self.table.get_mut(under_way.token) else { continue };
             if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(under_way.place) {
                 let slot = *slot;
                 let reply = match under_way.kind {
@@ -79,12 +78,11 @@ impl Clients {
                     }
                     _ => self.shared.again(slot, node),
                 };
-                connection.is_asking &= !under_way.kind.holds();
-                connection.watched.is_lost |= matches!(under_way.kind, ForwardKind::Watch(_));
+                connection.blocking.end_ask(under_way.kind.holds());
+                connection.watched.lose_if(matches!(under_way.kind, ForwardKind::Watch(_)));
                 connection.slots.set(under_way.place, State::Answered(reply));
-                self.shared.answered(&mut connection);
+                self.shared.answered(connection);
             }
-            self.table.put(connection);
             self.count(under_way.token);
         }
     }

@@ -3,23 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::admission::Admission;
 use super::connection::Connection;
 use super::denials::Denials;
 use super::forwards::Forwards;
 use super::notices::Notices;
 use super::performance::{Performance, Thresholds};
+use super::profile::Profile;
 use super::queues::Queues;
 use super::settings::{Name, Settings};
 use super::statistics::Statistics;
 use super::step::Step;
+use crate::command::Command;
 use crate::machine::memory::Memory;
 use crate::node::{Node, Rejection, Role};
 use crate::resp::Reply;
 
 /// State that all connections share.
 #[derive(Debug)]
-pub struct Shared {
+pub(super) struct Shared {
     pub settings: Settings,
     pub statistics: Statistics,
     /// Where clients reach the replicas.
@@ -40,12 +44,10 @@ pub struct Shared {
     pub notices: Notices,
     /// Requests that were refused to them.
     pub denials: Denials,
-    /// Whether an entry that clears away is under way.
-    pub is_sweeping: bool,
 }
 
 impl Shared {
-    pub fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings) -> Self {
         Self {
             statistics: Statistics::default(),
             names: BTreeMap::new(),
@@ -57,27 +59,32 @@ impl Shared {
             admission: Admission::new(),
             notices: Notices::default(),
             denials: Denials::default(),
-            is_sweeping: false,
             settings,
         }
     }
 
     /// A reply has become known.
-    pub fn answered(&mut self, connection: &mut Connection) {
+    pub(super) fn answered(&mut self, connection: &mut Connection) {
         self.statistics.output_bytes += self.queues.wake(connection) as u64;
-        if connection.is_held {
-            self.queues.hold([connection.token]);
+        if connection.input.is_held() {
+            self.queues.hold([connection.token()]);
         }
     }
 
-    /// From when on commands are slow.
-    pub fn thresholds(&self) -> Thresholds {
+    /// Microseconds of a clock that never goes back.
+    pub(super) fn steady_us(&self) -> u64 {
+        (self.settings.steady_us)()
+    }
+
+    /// Notes that a command of a connection took so long ([`Performance::note`]).
+    pub(super) fn note(&mut self, profile: &Profile, command: (&Command, &[Bytes], usize), us: u64, now_us: u64) {
         let Settings { slow_us, slow_max, spike_ms, .. } = self.settings;
-        Thresholds { slow_us: slow_us as u64, slow_max, spike_ms: spike_ms as u64 }
+        let bounds = Thresholds { slow_us: slow_us as u64, slow_max, spike_ms: spike_ms as u64 };
+        self.performance.note(profile, command, us, now_us, bounds);
     }
 
     /// The answer to a request that was not taken, about keys in a hash slot.
-    pub fn refusal(&mut self, why: Rejection, slot: u16) -> Reply {
+    pub(super) fn refusal(&mut self, why: Rejection, slot: u16) -> Reply {
         match why {
             Rejection::NotLeader { leader } => self.elsewhere(leader, slot),
             Rejection::Full => {
@@ -99,14 +106,14 @@ impl Shared {
     }
 
     /// The answer to a request of which nothing has come, and nothing will.
-    pub fn again(&mut self, slot: u16, node: &Node) -> Reply {
+    pub(super) fn again(&mut self, slot: u16, node: &Node) -> Reply {
         let status = node.status();
         let leader = if status.role == Role::Leader { 0 } else { status.leader };
         self.elsewhere(leader, slot)
     }
 
     /// The answer to a request whose outcome is unknown.
-    pub fn unknown(&mut self) -> Reply {
+    pub(super) fn unknown(&mut self) -> Reply {
         self.statistics.unknown += 1;
         Reply::Error("UNKNOWN the leader was lost: the command may take effect, or may not".to_owned())
     }

@@ -8,13 +8,13 @@ use super::tickets::Stub;
 use crate::resp::{Protocol, Reply};
 
 /// Bytes that a request takes, roughly.
-pub fn weight(request: &[Bytes]) -> usize {
+pub(super) fn weight(request: &[Bytes]) -> usize {
     request.iter().map(|argument| argument.len() + size_of::<Bytes>()).sum()
 }
 
 /// State of a reply.
 #[derive(Debug)]
-pub enum State {
+pub(super) enum State {
     /// It is known, and is given when its ticket is done. If nothing comes of it, the client may
     /// ask the leader for this hash slot.
     Held { reply: Reply, slot: u16 },
@@ -40,7 +40,7 @@ struct Slot {
 
 /// The replies that are not written.
 #[derive(Debug)]
-pub struct Slots {
+pub(super) struct Slots {
     /// Number of the first slot.
     first: u64,
     queue: VecDeque<Slot>,
@@ -57,66 +57,66 @@ pub struct Slots {
 
 impl Slots {
     /// No replies; the first will have this number.
-    pub fn new(first: u64) -> Self {
+    pub(super) fn new(first: u64) -> Self {
         Self { first, queue: VecDeque::new(), bytes: 0, reads: 0, read_bytes: 0, held: 0, passed: 0 }
     }
 
     /// The number of the next slot.
-    pub fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.first + self.queue.len() as u64
     }
 
     /// Number of replies that are not written.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether all replies are written.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Bytes of replies that are known and not written, roughly.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Bytes of the requests that are reads and wait, or were passed on, roughly.
-    pub fn read_bytes(&self) -> usize {
+    pub(super) fn read_bytes(&self) -> usize {
         self.read_bytes
     }
 
     /// Bytes of the input that came since the first request that waits, if a read does: that may
     /// keep their memory. `taken`: of all the input.
-    pub fn kept_bytes(&self, taken: u64) -> usize {
+    pub(super) fn kept_bytes(&self, taken: u64) -> usize {
         let first = self.queue.front().filter(|_| self.has_reads());
         first.map_or(0, |slot| taken.saturating_sub(slot.asked_at) as usize)
     }
 
     /// Whether a reply waits for an entry that was evaluated.
-    pub fn has_held(&self) -> bool {
+    pub(super) fn has_held(&self) -> bool {
         self.held > 0
     }
 
     /// Whether the leader was asked for a reply.
-    pub fn has_passed(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         self.passed > 0
     }
 
     /// Whether a read waits.
-    pub fn has_reads(&self) -> bool {
+    pub(super) fn has_reads(&self) -> bool {
         self.reads > 0
     }
 
     /// Adds a slot. Returns its number.
-    pub fn push(&mut self, protocol: Protocol, is_mute: bool, asked_at: u64, state: State) -> u64 {
+    pub(super) fn push(&mut self, protocol: Protocol, is_mute: bool, asked_at: u64, state: State) -> u64 {
         self.count(&state, true);
         self.queue.push_back(Slot { protocol, is_mute, asked_at, state });
         self.next() - 1
     }
 
     /// Puts another state in place of a slot's.
-    pub fn set(&mut self, number: u64, state: State) {
+    pub(super) fn set(&mut self, number: u64, state: State) {
         let Some(at) = self.place(number) else { return };
         self.count(&state, true);
         let old = std::mem::replace(&mut self.queue[at].state, state);
@@ -124,13 +124,13 @@ impl Slots {
     }
 
     /// The state of a slot. `None` if it was written.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut State> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut State> {
         let at = self.place(number)?;
         Some(&mut self.queue[at].state)
     }
 
     /// Takes the request out of a slot that is a read, which another state is set in then.
-    pub fn take_read(&mut self, number: u64) -> Option<Vec<Bytes>> {
+    pub(super) fn take_read(&mut self, number: u64) -> Option<Vec<Bytes>> {
         let at = self.place(number)?;
         let State::Read { request, .. } = &mut self.queue[at].state else { return None };
         let request = std::mem::take(request);
@@ -139,13 +139,13 @@ impl Slots {
     }
 
     /// The numbers of the reads, in order.
-    pub fn reads(&self) -> Vec<u64> {
+    pub(super) fn reads(&self) -> Vec<u64> {
         let numbered = self.queue.iter().zip(self.first..);
         numbered.filter(|(slot, _)| matches!(slot.state, State::Read { .. })).map(|(_, number)| number).collect()
     }
 
     /// A held reply can be given.
-    pub fn say(&mut self, number: u64) {
+    pub(super) fn say(&mut self, number: u64) {
         let Some(at) = self.place(number) else { return };
         if let State::Held { reply, .. } = &mut self.queue[at].state {
             let reply = std::mem::replace(reply, Reply::Null);
@@ -155,7 +155,7 @@ impl Slots {
     }
 
     /// Writes what can be given. Returns how many.
-    pub fn write(&mut self, out: &mut BytesMut) -> usize {
+    pub(super) fn write(&mut self, out: &mut BytesMut) -> usize {
         let mut count = 0;
         while let Some(Slot { state: State::Answered(_), .. }) = self.queue.front() {
             let Some(slot) = self.queue.pop_front() else { break };

@@ -9,7 +9,7 @@ const HALF_PLACES: usize = STEP_PLACES / 2;
 
 /// Work of the present step.
 #[derive(Debug, Default)]
-pub struct Step {
+pub(super) struct Step {
     of_requests: usize,
     of_reads: usize,
     longest: usize,
@@ -21,34 +21,34 @@ fn places(draft: &Draft<'_>) -> usize {
 
 impl Step {
     /// Counts what a request has done when it came.
-    pub fn add(&mut self, draft: &Draft<'_>) {
+    pub(super) fn add(&mut self, draft: &Draft<'_>) {
         self.of_requests += places(draft);
         self.longest = self.longest.max(self.of_requests + self.of_reads);
     }
 
     /// Counts what a read has done when it might be done.
-    pub fn add_read(&mut self, draft: &Draft<'_>) {
+    pub(super) fn add_read(&mut self, draft: &Draft<'_>) {
         self.of_reads += places(draft);
         self.longest = self.longest.max(self.of_requests + self.of_reads);
     }
 
     /// Places that are left for requests.
-    pub fn left(&self) -> usize {
+    pub(super) fn left(&self) -> usize {
         HALF_PLACES.saturating_sub(self.of_requests)
     }
 
     /// Places that are left for reads.
-    pub fn left_for_reads(&self) -> usize {
+    pub(super) fn left_for_reads(&self) -> usize {
         HALF_PLACES.saturating_sub(self.of_reads)
     }
 
     /// Places of the longest step so far.
-    pub fn longest(&self) -> usize {
+    pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
     /// Begins another step.
-    pub fn renew(&mut self) {
+    pub(super) fn renew(&mut self) {
         (self.of_requests, self.of_reads) = (0, 0);
     }
 }

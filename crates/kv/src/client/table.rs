@@ -1,8 +1,9 @@
 //! All connections, by token. Those of requests that other replicas have passed on have places
 //! here, and are no clients.
 
-use super::connection::{Connection, Peer};
-use super::connection_state::ProxiedRequest;
+use super::connection::Connection;
+use super::peer_sessions::ProxiedRequest;
+use super::profile::Peer;
 use super::tickets::TOKENS_MAX;
 
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ struct Place {
 
 /// All connections.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(super) struct Table {
     places: Vec<Place>,
     free: Vec<u32>,
     /// Id of the last connection.
@@ -26,12 +27,12 @@ pub struct Table {
 
 impl Table {
     /// Number of clients.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count
     }
 
     /// Adds a client's connection, if there are fewer than `most`.
-    pub fn open(&mut self, peer: Peer, now_us: u64, most: usize) -> Option<u32> {
+    pub(super) fn open(&mut self, peer: Peer, now_us: u64, most: usize) -> Option<u32> {
         if self.count >= most.min(TOKENS_MAX) {
             return None;
         }
@@ -41,7 +42,7 @@ impl Table {
     }
 
     /// Adds one for what another replica has passed on, if there are not as many as clients may be.
-    pub fn open_proxied(&mut self, proxied: ProxiedRequest, peer: Peer, now_us: u64) -> Option<u32> {
+    pub(super) fn open_proxied(&mut self, proxied: ProxiedRequest, peer: Peer, now_us: u64) -> Option<u32> {
         if self.proxied_count >= TOKENS_MAX {
             return None;
         }
@@ -62,7 +63,7 @@ impl Table {
     }
 
     /// Removes a connection.
-    pub fn close(&mut self, token: u32) {
+    pub(super) fn close(&mut self, token: u32) {
         let Some(place) = self.places.get_mut(token as usize) else { return };
         if let Some(connection) = place.connection.take() {
             place.first = connection.slots.next();
@@ -72,33 +73,33 @@ impl Table {
     }
 
     /// A connection.
-    pub fn get(&self, token: u32) -> Option<&Connection> {
+    pub(super) fn get(&self, token: u32) -> Option<&Connection> {
         self.places.get(token as usize)?.connection.as_deref()
     }
 
     /// A connection.
-    pub fn get_mut(&mut self, token: u32) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, token: u32) -> Option<&mut Connection> {
         self.places.get_mut(token as usize)?.connection.as_deref_mut()
     }
 
     /// Takes a connection out for a while.
-    pub fn take(&mut self, token: u32) -> Option<Box<Connection>> {
+    pub(super) fn take(&mut self, token: u32) -> Option<Box<Connection>> {
         self.places.get_mut(token as usize)?.connection.take()
     }
 
     /// Puts back what was taken.
-    pub fn put(&mut self, connection: Box<Connection>) {
-        let token = connection.token as usize;
+    pub(super) fn put(&mut self, connection: Box<Connection>) {
+        let token = connection.token() as usize;
         self.places[token].connection = Some(connection);
     }
 
     /// All clients that are not taken out.
-    pub fn iter(&self) -> impl Iterator<Item = &Connection> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.places.iter().filter_map(|place| place.connection.as_deref()).filter(|one| one.proxied.is_none())
     }
 
     /// All clients that are not taken out.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
         self.places.iter_mut().filter_map(|place| place.connection.as_deref_mut()).filter(|one| one.proxied.is_none())
     }
 }
@@ -121,6 +122,6 @@ mod tests {
         assert_eq!(table.len(), 0);
         assert_eq!(table.open(Peer::default(), 0, 1), Some(token));
         let next = table.get(token).expect("a connection");
-        assert!(next.slots.next() > number && next.id == 2);
+        assert!(next.slots.next() > number && next.profile.id() == 2);
     }
 }

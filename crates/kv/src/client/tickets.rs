@@ -12,11 +12,11 @@ const TOKEN_SHIFT: u32 = 40;
 const NUMBER_MASK: u64 = (1 << TOKEN_SHIFT) - 1;
 /// Most connections of clients, and most requests that others have passed on. A token is below
 /// twice that.
-pub const TOKENS_MAX: usize = 1 << 20;
+pub(super) const TOKENS_MAX: usize = 1 << 20;
 
 /// Meaning of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stub {
+pub(super) enum Stub {
     /// The reply of a connection at a place.
     Place { token: u32, number: u64 },
     /// A batch of reads.
@@ -31,7 +31,7 @@ pub enum Stub {
 
 impl Stub {
     /// The ticket.
-    pub fn ticket(self) -> u64 {
+    pub(super) fn ticket(self) -> u64 {
         match self {
             Stub::Place { token, number } => u64::from(token) << TOKEN_SHIFT | number & NUMBER_MASK,
             Stub::Batch(number) => 1 << KIND_SHIFT | number & NUMBER_MASK,
@@ -42,7 +42,7 @@ impl Stub {
     }
 
     /// Meaning of a ticket. Numbers come back in their low bits only.
-    pub fn of(ticket: u64) -> Self {
+    pub(super) fn of(ticket: u64) -> Self {
         match ticket >> KIND_SHIFT {
             0 => Stub::Place { token: (ticket >> TOKEN_SHIFT) as u32, number: ticket & NUMBER_MASK },
             1 => Stub::Batch(ticket & NUMBER_MASK),
@@ -53,7 +53,7 @@ impl Stub {
     }
 
     /// How far a number from a ticket lies behind a first one. Numbers go round after 10^12.
-    pub fn distance(first: u64, number: u64) -> u64 {
+    pub(super) fn distance(first: u64, number: u64) -> u64 {
         number.wrapping_sub(first) & NUMBER_MASK
     }
 }

@@ -10,32 +10,29 @@ use perdura_pmem::Mutant;
 
 use super::answers;
 use super::connection::Connection;
-use super::connection_state::{Transaction, Watched};
 use super::context::Context;
 use super::evaluate::{attempt, evaluate, refuse_or_wait, run_on, slot_of};
 use super::forward;
 use super::hash_slot;
-use crate::command::{Access, Command, Refusal, WORK_BYTES_MAX};
+use super::transaction_state::{Transaction, Watched};
+use crate::command::{Command, Refusal, WORK_BYTES_MAX};
 use crate::machine::draft::{Draft, PLACES_MAX};
 use crate::resp::Reply;
 use crate::store;
 
-/// Most requests of a transaction, of which each looks at something, and most bytes of them.
-const REQUESTS_MAX: usize = PLACES_MAX;
-const BYTES_MAX: usize = 64 << 20;
 /// Most bytes of answers that have nothing to do with keys.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Most keys that a connection watches.
 const WATCHED_MAX: usize = 10_000;
 
 /// Whether a command is about the transaction, and so is not put into it.
-pub fn is_own(command: &Command) -> bool {
+pub(super) fn is_own(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
 }
 
 /// Whether a command may be in a transaction: what is answered at once, or is done on a draft.
 /// CLIENT REPLY would leave replies out of the array that EXEC has promised.
-pub fn takes(command: &Command) -> bool {
+pub(super) fn takes(command: &Command) -> bool {
     !matches!(
         command.name,
         "wait" | "waitaof" | "perdura.once" | "perdura.clock" | "acl|setuser" | "acl|deluser" | "client|reply"
@@ -43,46 +40,25 @@ pub fn takes(command: &Command) -> bool {
 }
 
 /// Puts a request into the transaction.
-pub fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
-    let Some(transaction) = &mut connection.transaction else { return Reply::Null };
-    // Requests that are discarded anyway are not kept.
-    if !transaction.is_spoilt {
-        transaction.bytes += request.iter().map(|argument| argument.len() + 40).sum::<usize>();
-        // The requests share the memory of all that came with them, also of what is no request.
-        let came = connection.requests.taken() - transaction.begun_at;
-        transaction.bytes = transaction.bytes.max(came as usize);
-        if transaction.requests.len() >= REQUESTS_MAX || transaction.bytes > BYTES_MAX {
-            *transaction = Transaction { is_spoilt: true, ..Transaction::default() };
-            return Reply::error(format!("the transaction has more than {REQUESTS_MAX} commands or {BYTES_MAX} bytes"));
-        }
-        transaction.requests.push((command, request));
-    }
-    Reply::Status("QUEUED")
+pub(super) fn queue(connection: &mut Connection, command: &'static Command, request: Vec<Bytes>) -> Reply {
+    let taken = connection.input.taken();
+    connection.transaction.as_mut().map_or(Reply::Null, |transaction| transaction.queue(taken, command, request))
 }
 
 /// MULTI, DISCARD and UNWATCH.
-pub fn answer(connection: &mut Connection, name: &str) -> Reply {
+pub(super) fn answer(connection: &mut Connection, name: &str) -> Reply {
     match (name, connection.transaction.is_some()) {
         ("multi", true) => return Reply::error("MULTI calls can not be nested"),
-        ("multi", false) => {
-            let begun_at = connection.requests.taken();
-            connection.transaction = Some(Transaction { begun_at, ..Transaction::default() });
-        }
+        ("multi", false) => connection.transaction = Some(Transaction::begin(connection.input.taken())),
         ("discard", false) => return Reply::error("DISCARD without MULTI"),
-        ("discard", true) => discard(connection),
+        ("discard", true) => connection.discard(),
         _ => connection.watched = Watched::default(),
     }
     Reply::OK
 }
 
-/// Gives up a transaction and forgets the watched keys.
-pub fn discard(connection: &mut Connection) {
-    connection.transaction = None;
-    connection.watched = Watched::default();
-}
-
 /// WATCH.
-pub fn watch(
+pub(super) fn watch(
     context: &mut Context<'_>,
     connection: &mut Connection,
     command: &Command,
@@ -97,7 +73,7 @@ pub fn watch(
         return Ok(());
     }
     let keys = &request[1..];
-    if connection.watched.keys.len() + keys.len() > WATCHED_MAX {
+    if connection.watched.keys().len() + keys.len() > WATCHED_MAX {
         connection.say(Reply::error(format!("a connection watches {WATCHED_MAX} keys at most")));
         return Ok(());
     }
@@ -125,29 +101,27 @@ fn version(draft: &Draft<'_>, key: &[u8]) -> Result<u64, Reply> {
 }
 
 /// EXEC.
-pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
+pub(super) fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Result<()> {
     let Some(mut transaction) = connection.transaction.take() else {
         connection.say(Reply::error("EXEC without MULTI"));
         return Ok(());
     };
     let watched = std::mem::take(&mut connection.watched);
-    if transaction.is_spoilt {
+    if transaction.is_spoilt() {
         connection.say(Reply::Error("EXECABORT Transaction discarded because of previous errors.".to_owned()));
         return Ok(());
     }
-    let term = context.node.status().term;
-    if watched.is_lost || !watched.keys.is_empty() && watched.term != term {
+    if !watched.holds_in(context.node.status().term) {
         connection.say(Reply::NullArray);
         return Ok(());
     }
-    let on_keys = transaction.requests.iter().find(|(command, _)| command.access != Access::None);
-    let slot = on_keys.map(|(command, request)| slot_of(command, request));
-    let slot = slot.or_else(|| watched.keys.first_key_value().map(|(key, _)| hash_slot::of(key)));
-    let user = connection.has_logged_in.then(|| connection.user.clone());
+    let slot = transaction.first_on_keys().map(|(command, request)| slot_of(command, request));
+    let slot = slot.or_else(|| watched.keys().first_key_value().map(|(key, _)| hash_slot::of(key)));
+    let user = connection.login.shown_user().cloned();
     // Requests that are not about keys are answered now: a draft has nothing to do with them.
     let (mut answered, mut bytes) = (Vec::new(), 0);
-    for (place, (command, request)) in transaction.requests.iter().enumerate() {
-        let said = transaction.said.get(&place).map(|reply| Some(Reply::Written(reply.clone())));
+    for (place, (command, request)) in transaction.requests().iter().enumerate() {
+        let said = transaction.said(place).map(Some);
         let answer = || answers::answer(context, connection, command, request);
         let reply = said.or_else(|| (!command.is_on_draft()).then(answer));
         let reply = reply.map(|reply| reply.unwrap_or(Reply::OK));
@@ -163,18 +137,18 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
         return Ok(());
     };
     if forward::is_open(context, connection) {
-        let requests = transaction.requests.into_iter().map(|(_, request)| request).collect();
-        forward::transaction(context, connection, user, requests, answered, watched.keys, slot);
+        let requests = transaction.into_requests();
+        forward::transaction(context, connection, user, requests, answered, watched.keys().clone(), slot);
         return Ok(());
     }
     let why = attempt(context, connection, slot, |draft| {
-        for (key, noted) in &watched.keys {
+        for (key, noted) in watched.keys() {
             // Planted: EXEC runs though a watched key was changed.
             if version(draft, key)? != *noted && !perdura_pmem::planted(Mutant::ExecIgnoresWatch) {
                 return Err(Reply::NullArray);
             }
         }
-        let requests = transaction.requests.iter().zip(answered.iter().cloned());
+        let requests = transaction.requests().iter().zip(answered.iter().cloned());
         let mut said = 0;
         let replies = requests.map(|((command, request), answered)| {
             let reply = answered.map_or_else(|| one(draft, command, request, said), Ok)?;
@@ -184,11 +158,9 @@ pub fn exec(context: &mut Context<'_>, connection: &mut Connection) -> store::Re
         Ok(Reply::Array(replies.collect::<Result<_, _>>()?))
     })?;
     refuse_or_wait(context, connection, (why, slot), vec![Bytes::from_static(b"EXEC")]);
-    if connection.waits_for_room {
+    if connection.input.waits_for_room() {
         // Requests that touch no keys have been done, and are not done again.
-        let answered = answered.into_iter().enumerate();
-        let said = answered.filter_map(|(place, reply)| Some((place, reply?.written(connection.protocol))));
-        transaction.said.extend(said);
+        transaction.keep(answered, connection.output.protocol());
         (connection.transaction, connection.watched) = (Some(transaction), watched);
     }
     Ok(())

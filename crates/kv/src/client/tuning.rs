@@ -48,7 +48,7 @@ static TUNABLES: [Tunable; 10] = [
 ];
 
 /// CONFIG GET, CONFIG SET, CONFIG RESETSTAT.
-pub fn answer(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Reply {
+pub(super) fn answer(context: &mut Context<'_>, inner: &str, request: &[Bytes]) -> Reply {
     match inner {
         "get" => get(&context.shared.settings, &request[2..]),
         "set" => set(&mut context.shared.settings, &request[2..]),

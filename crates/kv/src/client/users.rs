@@ -18,13 +18,13 @@ const RULES_MAX: usize = 1024;
 const NAME_BYTES_MAX: usize = 128;
 
 /// ACL SETUSER and ACL DELUSER, which are entries.
-pub fn change(
+pub(super) fn change(
     context: &mut Context<'_>,
     connection: &mut Connection,
     name: &str,
     request: Vec<Bytes>,
 ) -> store::Result<()> {
-    connection.changes_users = true;
+    connection.login.set_changes_users(true);
     let why = match name {
         "acl|setuser" => set(context, connection, &request)?,
         _ => delete(context, connection, &request)?,
@@ -112,10 +112,10 @@ fn delete(
 }
 
 /// ACL and what follows, beside SETUSER and DELUSER.
-pub fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
+pub(super) fn answer(context: &Context<'_>, connection: &Connection, inner: &str, request: &[Bytes]) -> Reply {
     let acl = context.shared.admission.acl();
     match inner {
-        "whoami" => Reply::Bytes(connection.user.clone()),
+        "whoami" => Reply::Bytes(connection.login.user().clone()),
         "users" => Reply::Array(acl.users().map(|(name, _)| Reply::Bytes(name.clone())).collect()),
         "list" => {
             let line = |(name, user): (&Bytes, &User)| {

@@ -11,7 +11,7 @@ const UNPROTECTED: &str = "DENIED the user default has no password, so only conn
      certificates (clients.tls.authorities), or set clients.protected = false if the network keeps others away";
 
 /// Outcome for a connection.
-pub enum Verdict {
+pub(super) enum Verdict {
     /// It stays; whether it needs not log in first.
     Stays(bool),
     /// Its user is deleted or off.
@@ -21,32 +21,32 @@ pub enum Verdict {
 }
 
 /// Judges a connection by the users as they are.
-pub fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
-    if connection.has_logged_in {
-        let is_on = acl.user(&connection.user).is_some_and(User::is_on);
+pub(super) fn verdict(connection: &Connection, acl: &Acl) -> Verdict {
+    if let Some(user) = connection.login.shown_user() {
+        let is_on = acl.user(user).is_some_and(User::is_on);
         return if is_on { Verdict::Stays(true) } else { Verdict::Ends };
     }
     match acl.is_open() {
-        true if connection.peer.is_remote => Verdict::Unprotected,
+        true if connection.profile.peer().is_remote => Verdict::Unprotected,
         is_open => Verdict::Stays(is_open),
     }
 }
 
 /// Judges a connection that has just come, or that has shown no password.
-pub fn judge(shared: &mut Shared, connection: &mut Connection) {
+pub(super) fn judge(shared: &mut Shared, connection: &mut Connection) {
     if !shared.admission.is_open() {
-        connection.is_known = false;
+        connection.login.set_known(false);
         return;
     }
     match verdict(connection, shared.admission.acl()) {
-        Verdict::Stays(is_known) => connection.is_known = is_known,
+        Verdict::Stays(is_known) => connection.login.set_known(is_known),
         Verdict::Ends => connection.kill(),
         Verdict::Unprotected => {
-            connection.is_known = false;
+            connection.login.set_known(false);
             shared.statistics.connections_refused += 1;
-            shared.notices.add(Notice::Unprotected { from: connection.peer.address.clone() });
+            shared.notices.add(Notice::Unprotected { from: connection.profile.peer().address.clone() });
             connection.say(Reply::Error(UNPROTECTED.to_owned()));
-            connection.is_over = true;
+            connection.lifecycle.end();
         }
     }
 }

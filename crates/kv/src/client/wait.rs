@@ -8,20 +8,20 @@
 
 use bytes::Bytes;
 
+use super::blocking::Wait;
 use super::connection::Connection;
-use super::connection_state::Wait;
 use super::context::Context;
 use super::shared::Shared;
 use crate::command::integer;
-use crate::node::{Holders, Node, Rejection};
+use crate::node::Node;
 use crate::resp::Reply;
 
 /// WAIT others ms, WAITAOF here others ms.
-pub fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str, request: &[Bytes]) {
+pub(super) fn begin(context: &mut Context<'_>, connection: &mut Connection, name: &str, request: &[Bytes]) {
     match parse(context, connection, name, request) {
         Ok(wait) => {
-            connection.wait = Some(wait);
-            context.shared.queues.wait(connection.token);
+            connection.blocking.set_wait(Some(wait));
+            context.shared.queues.wait(connection.token());
             go_on(context.shared, connection, context.node);
         }
         Err(reply) => connection.say(reply),
@@ -40,10 +40,10 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
         return Err(Reply::error("value is out of range, must be between 0 and 1"));
     }
     let others = usize::try_from(others).unwrap_or_default();
-    let at = connection.proxied.as_ref().map_or(context.node.id(), |proxied| proxied.replica);
-    let Some(holders) = context.node.holders(connection.newest, at) else {
-        let leader = context.node.status().leader;
-        return Err(context.shared.refusal(Rejection::NotLeader { leader }, 0));
+    let at = connection.proxied.as_ref().map_or(context.node.id(), |proxied| proxied.replica());
+    let index = connection.freshness.newest();
+    let Some(holders) = context.node.holders(index, at) else {
+        return Err(context.shared.again(0, context.node));
     };
     if others > holders.members {
         let members = holders.members;
@@ -53,25 +53,21 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
         0 => u64::MAX,
         ms => context.node.steady_us().saturating_add(ms.saturating_mul(1000)),
     };
-    Ok(Wait { index: connection.newest, at, here: here == 1, others, until_us, tells_here })
+    Ok(Wait { index, at, here: here == 1, others, until_us, tells_here })
 }
 
 /// Answers if what is waited for is so, or the time is up.
-pub fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node) {
-    let Some(wait) = connection.wait else { return };
+pub(super) fn go_on(shared: &mut Shared, connection: &mut Connection, node: &Node) {
+    let Some(wait) = connection.blocking.wait() else { return };
     let reply = match node.holders(wait.index, wait.at) {
         None => shared.again(0, node),
-        Some(holders) if is_met(&wait, holders) || node.steady_us() >= wait.until_us => {
+        Some(holders) if wait.is_met(holders) || node.steady_us() >= wait.until_us => {
             let others = Reply::Integer(holders.others as i64);
             let here = Reply::Integer(i64::from(holders.is_here));
             if wait.tells_here { Reply::Array(vec![here, others]) } else { others }
         }
         Some(_) => return,
     };
-    connection.wait = None;
+    connection.blocking.set_wait(None);
     connection.say(reply);
-}
-
-fn is_met(wait: &Wait, holders: Holders) -> bool {
-    holders.others >= wait.others && (holders.is_here || !wait.here)
 }

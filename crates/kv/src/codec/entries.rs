@@ -6,7 +6,7 @@ use raft::eraftpb::{Entry, EntryType};
 use super::fields::{Malformed, Read, Reader, put_bytes};
 
 /// Bytes of an entry without data and context.
-pub const ENTRY_BYTES_LEAST: usize = 25;
+pub(crate) const ENTRY_BYTES_LEAST: usize = 25;
 
 /// Appends an entry.
 ///

@@ -17,13 +17,13 @@ pub struct Malformed {
 
 impl Malformed {
     /// Bytes whose layout has a version that this program does not know.
-    pub fn of_other_version() -> Self {
+    pub(crate) fn of_other_version() -> Self {
         Self { field: OTHER_VERSION }
     }
 
     /// Whether another version of the program has written the bytes: they are whole as far as can
     /// be told.
-    pub fn is_of_other_version(self) -> bool {
+    pub(crate) fn is_of_other_version(self) -> bool {
         self.field == OTHER_VERSION
     }
 }
@@ -55,7 +55,7 @@ impl Reader {
     }
 
     /// The next `count` bytes.
-    pub fn take(&mut self, field: &'static str, count: usize) -> Read<Bytes> {
+    pub(crate) fn take(&mut self, field: &'static str, count: usize) -> Read<Bytes> {
         if count > self.bytes.len() {
             return Err(Malformed { field });
         }
@@ -68,27 +68,27 @@ impl Reader {
     }
 
     /// A byte.
-    pub fn u8(&mut self, field: &'static str) -> Read<u8> {
+    pub(crate) fn u8(&mut self, field: &'static str) -> Read<u8> {
         self.array(field).map(u8::from_le_bytes)
     }
 
     /// A number of 4 bytes.
-    pub fn u32(&mut self, field: &'static str) -> Read<u32> {
+    pub(crate) fn u32(&mut self, field: &'static str) -> Read<u32> {
         self.array(field).map(u32::from_le_bytes)
     }
 
     /// A number of 8 bytes.
-    pub fn u64(&mut self, field: &'static str) -> Read<u64> {
+    pub(crate) fn u64(&mut self, field: &'static str) -> Read<u64> {
         self.array(field).map(u64::from_le_bytes)
     }
 
     /// A number of 16 bytes.
-    pub fn u128(&mut self, field: &'static str) -> Read<u128> {
+    pub(crate) fn u128(&mut self, field: &'static str) -> Read<u128> {
         self.array(field).map(u128::from_le_bytes)
     }
 
     /// A byte that is 0 or 1.
-    pub fn flag(&mut self, field: &'static str) -> Read<bool> {
+    pub(crate) fn flag(&mut self, field: &'static str) -> Read<bool> {
         match self.u8(field)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -97,14 +97,14 @@ impl Reader {
     }
 
     /// A byte string behind its length.
-    pub fn bytes(&mut self, field: &'static str) -> Read<Bytes> {
+    pub(crate) fn bytes(&mut self, field: &'static str) -> Read<Bytes> {
         let length = self.u32(field)?;
         self.take(field, length as usize)
     }
 
     /// A count of things of at least `least` bytes each, so that no more are made room for than can
     /// follow.
-    pub fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
+    pub(crate) fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
         let count = self.u32(field)? as usize;
         if count > self.bytes.len() / least {
             return Err(Malformed { field });
@@ -113,17 +113,17 @@ impl Reader {
     }
 
     /// Number of bytes that are left.
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.bytes.len()
     }
 
     /// All that is left.
-    pub fn rest(self) -> Bytes {
+    pub(crate) fn rest(self) -> Bytes {
         self.bytes
     }
 
     /// The end: no byte may follow.
-    pub fn end(self) -> Read<()> {
+    pub(crate) fn end(self) -> Read<()> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Malformed { field: "the end" }) }
     }
 }
@@ -132,7 +132,7 @@ impl Reader {
 ///
 /// # Panics
 /// If it has 4 GiB or more.
-pub fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_u32_le(u32::try_from(bytes.len()).expect("a byte string below 4 GiB"));
     out.put_slice(bytes);
 }

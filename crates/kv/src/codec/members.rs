@@ -6,14 +6,14 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, Conf
 use super::fields::{Malformed, Read, Reader};
 
 /// Most members of each role.
-pub const MEMBERS_MAX: usize = 31;
+pub(crate) const MEMBERS_MAX: usize = 31;
 const TRANSITIONS: [ConfChangeTransition; 3] =
     [ConfChangeTransition::Auto, ConfChangeTransition::Implicit, ConfChangeTransition::Explicit];
 const TYPES: [ConfChangeType; 3] =
     [ConfChangeType::AddNode, ConfChangeType::RemoveNode, ConfChangeType::AddLearnerNode];
 
 /// All that a configuration names, once each.
-pub fn all_members(members: &ConfState) -> Vec<u64> {
+pub(crate) fn all_members(members: &ConfState) -> Vec<u64> {
     let lists = [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next];
     let mut all: Vec<u64> = lists.into_iter().flatten().copied().collect();
     all.sort_unstable();
@@ -36,7 +36,7 @@ pub fn change_of(singles: &[(ConfChangeType, u64)]) -> ConfChangeV2 {
 ///
 /// # Panics
 /// If a list has more than [`MEMBERS_MAX`].
-pub fn put_members(members: &ConfState, out: &mut BytesMut) {
+pub(crate) fn put_members(members: &ConfState, out: &mut BytesMut) {
     for list in [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next] {
         assert!(list.len() <= MEMBERS_MAX, "{} members of one role", list.len());
         out.put_u8(list.len() as u8);
@@ -63,7 +63,7 @@ pub fn get_members(reader: &mut Reader) -> Read<ConfState> {
 ///
 /// # Panics
 /// If more than [`MEMBERS_MAX`] change.
-pub fn put_change(change: &ConfChangeV2) -> Bytes {
+pub(crate) fn put_change(change: &ConfChangeV2) -> Bytes {
     assert!(change.changes.len() <= MEMBERS_MAX, "{} members change", change.changes.len());
     let place = |found: Option<usize>| found.expect("one of the three there are") as u8;
     let mut out = BytesMut::with_capacity(1 + 9 * change.changes.len());

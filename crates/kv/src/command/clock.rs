@@ -9,7 +9,7 @@ use crate::resp::Reply;
 const MS_MAX: i64 = 253_402_300_799_999;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "perdura.clock", flags: "admin noscript", categories: "", group: "server", since: "perdura", arity: -1, access: Access::Write, places: NO_KEY, run: Run::Draft(clock), summary: "Returns the time by which keys end, or sets it right." },
 ];
 

@@ -13,7 +13,7 @@ use crate::resp::Reply;
 const NUMBER_BYTES_MAX: usize = 5 << 10;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "incr", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 2, access: Access::Write, places: ONE_KEY, run: Run::Draft(add), summary: "Adds 1 to a number." },
     Command { name: "decr", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 2, access: Access::Write, places: ONE_KEY, run: Run::Draft(add), summary: "Takes 1 from a number." },
     Command { name: "incrby", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 3, access: Access::Write, places: ONE_KEY, run: Run::Draft(add), summary: "Adds to a number." },

@@ -7,7 +7,7 @@ const ONE: i128 = 10_i128.pow(PLACES);
 
 /// The sum of two numbers as a text, with no more digits than it needs. `None` if one is not
 /// written in decimals or too large: the caller then adds as the processor does.
-pub fn sum(left: &[u8], right: &[u8]) -> Option<String> {
+pub(super) fn sum(left: &[u8], right: &[u8]) -> Option<String> {
     let sum = parse(left)?.checked_add(parse(right)?)?;
     let (sign, size) = (if sum < 0 { "-" } else { "" }, sum.unsigned_abs());
     let (whole, part) = (size / ONE.unsigned_abs(), size % ONE.unsigned_abs());

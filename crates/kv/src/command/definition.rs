@@ -62,7 +62,7 @@ pub struct Command {
 
 /// Implementation of a command.
 #[derive(Clone, Copy, Debug)]
-pub enum Run {
+pub(crate) enum Run {
     /// It is done on a draft.
     Draft(fn(Arguments<'_>, &mut Draft<'_>) -> Outcome<Reply>),
     /// The connection does it.
@@ -71,7 +71,7 @@ pub enum Run {
 
 impl Command {
     /// Checks the number of arguments of a request.
-    pub fn check(&self, request: &[Bytes]) -> Outcome<()> {
+    pub(crate) fn check(&self, request: &[Bytes]) -> Outcome<()> {
         if self.fits(request.len()) {
             Ok(())
         } else {
@@ -80,13 +80,13 @@ impl Command {
     }
 
     /// Whether it takes so many arguments.
-    pub fn fits(&self, count: usize) -> bool {
+    pub(crate) fn fits(&self, count: usize) -> bool {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         if self.arity < 0 { count >= -self.arity } else { count == self.arity }
     }
 
     /// The keys of a request whose number of arguments is right.
-    pub fn keys<'a>(&self, request: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> {
+    pub(crate) fn keys<'a>(&self, request: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> {
         let Places { first, last, step } = self.places;
         let place = |at: i64| usize::try_from(at).unwrap_or_default();
         let end = if last < 0 { request.len().saturating_sub(place(-last - 1)) } else { place(last) + 1 };
@@ -96,7 +96,7 @@ impl Command {
 
     /// Does a request on a draft, and returns the reply for when its entry is applied. A refusal
     /// leaves the draft as it was only if the draft was empty before.
-    pub fn run(&self, request: &[Bytes], draft: &mut Draft<'_>) -> Outcome<Reply> {
+    pub(crate) fn run(&self, request: &[Bytes], draft: &mut Draft<'_>) -> Outcome<Reply> {
         self.check(request)?;
         self.check_keys(request)?;
         match self.run {
@@ -106,7 +106,7 @@ impl Command {
     }
 
     /// Checks the length of a request's keys.
-    pub fn check_keys(&self, request: &[Bytes]) -> Outcome<()> {
+    pub(crate) fn check_keys(&self, request: &[Bytes]) -> Outcome<()> {
         for key in self.keys(request) {
             if key.len() > crate::machine::key::KEY_BYTES_MAX {
                 return wrong(format!(
@@ -120,17 +120,17 @@ impl Command {
     }
 
     /// Whether it is done on a draft.
-    pub fn is_on_draft(&self) -> bool {
+    pub(crate) fn is_on_draft(&self) -> bool {
         matches!(self.run, Run::Draft(_))
     }
 
     /// Whether it has a flag.
-    pub fn has_flag(&self, flag: &str) -> bool {
+    pub(crate) fn has_flag(&self, flag: &str) -> bool {
         self.flags.split(' ').any(|word| word == flag)
     }
 
     /// Its categories, without the sign before them.
-    pub fn all_categories(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn all_categories(&self) -> impl Iterator<Item = &'static str> {
         let access = match self.access {
             Access::Read => &["read"][..],
             Access::Write => &["write"],

@@ -8,7 +8,7 @@ use crate::machine::head::parts;
 use crate::resp::Reply;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "expire", flags: "fast", categories: "keyspace", group: "generic", since: "1.0.0", arity: -3, access: Access::Write, places: ONE_KEY, run: Run::Draft(expire), summary: "Lets a key end in some seconds." },
     Command { name: "pexpire", flags: "fast", categories: "keyspace", group: "generic", since: "2.6.0", arity: -3, access: Access::Write, places: ONE_KEY, run: Run::Draft(expire), summary: "Lets a key end in some milliseconds." },
     Command { name: "expireat", flags: "fast", categories: "keyspace", group: "generic", since: "1.2.0", arity: -3, access: Access::Write, places: ONE_KEY, run: Run::Draft(expire), summary: "Lets a key end at a second." },
@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// The deadline that a command gives a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deadline {
+pub(super) enum Deadline {
     /// The one that it has.
     Kept,
     /// A moment of the log, in milliseconds.
@@ -31,7 +31,7 @@ pub enum Deadline {
 
 /// How a command says a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(super) enum Unit {
     /// Seconds from now.
     Seconds,
     /// Milliseconds from now.
@@ -44,7 +44,7 @@ pub enum Unit {
 
 impl Unit {
     /// The unit behind an option of SET and GETEX.
-    pub fn of_option(option: &[u8]) -> Option<Unit> {
+    pub(super) fn of_option(option: &[u8]) -> Option<Unit> {
         Some(match option {
             b"EX" => Unit::Seconds,
             b"PX" => Unit::Milliseconds,
@@ -55,7 +55,7 @@ impl Unit {
     }
 
     /// The deadline that a positive time means.
-    pub fn deadline(self, time: i64, arguments: &Arguments<'_>, draft: &Draft<'_>) -> Outcome<u64> {
+    pub(super) fn deadline(self, time: i64, arguments: &Arguments<'_>, draft: &Draft<'_>) -> Outcome<u64> {
         match u64::try_from(self.moment_ms(time, arguments, draft)?) {
             Ok(at) if time > 0 => Ok(at),
             _ => invalid(arguments),

@@ -7,22 +7,22 @@ use super::definition::{Access, Command};
 
 /// Access of a command to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyAccess(&'static [&'static str]);
+pub(crate) struct KeyAccess(&'static [&'static str]);
 
 impl KeyAccess {
     /// Whether it returns something of the value, or copies it. What only tells whether or how much
     /// there is (EXISTS, STRLEN) does not.
-    pub fn reads(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
         self.0.contains(&"access")
     }
 
     /// Whether it may change the value or the deadline, or delete the key.
-    pub fn writes(self) -> bool {
+    pub(crate) fn writes(self) -> bool {
         ["update", "insert", "delete"].iter().any(|flag| self.0.contains(flag))
     }
 
     /// The flags, as COMMAND says them.
-    pub fn flags(self) -> &'static [&'static str] {
+    pub(crate) fn flags(self) -> &'static [&'static str] {
         self.0
     }
 }
@@ -30,7 +30,7 @@ impl KeyAccess {
 impl Command {
     /// Access of a request to its key of a number, from 0 on. A command that is not named here
     /// needs all rights that it could.
-    pub fn key_access(&self, request: &[Bytes], at: usize) -> KeyAccess {
+    pub(crate) fn key_access(&self, request: &[Bytes], at: usize) -> KeyAccess {
         KeyAccess(match (self.name, at) {
             ("set", _) if has_option(request, &[b"GET", b"IFEQ"]) => &["RW", "access", "update"],
             ("set" | "setex" | "psetex" | "mset", _) | ("rename" | "copy", 1) => &["OW", "update"],

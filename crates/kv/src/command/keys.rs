@@ -10,7 +10,7 @@ const WRITE: Access = Access::Write;
 const SECOND_KEY: Places = Places { first: 2, last: 2, step: 1 };
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "del", flags: "", categories: "keyspace", group: "generic", since: "1.0.0", arity: -2, access: WRITE, places: ALL_KEYS, run: Run::Draft(delete), summary: "Deletes keys, all at once." },
     Command { name: "unlink", flags: "fast", categories: "keyspace", group: "generic", since: "4.0.0", arity: -2, access: WRITE, places: ALL_KEYS, run: Run::Draft(delete), summary: "Deletes keys, all at once." },
     Command { name: "exists", flags: "fast", categories: "keyspace", group: "generic", since: "1.0.0", arity: -2, access: READ, places: ALL_KEYS, run: Run::Draft(exists), summary: "Counts those of some keys that there are." },

@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// The commands.
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "keys", flags: "", categories: "keyspace dangerous", group: "generic", since: "1.0.0", arity: 2, access: Access::Read, places: NO_KEY, run: Run::Draft(keys), summary: "Returns the keys that match a pattern, in order." },
     Command { name: "randomkey", flags: "", categories: "keyspace", group: "generic", since: "1.0.0", arity: 1, access: Access::Read, places: NO_KEY, run: Run::Draft(random), summary: "Returns one of the keys, at random." },
     Command { name: "dbsize", flags: "fast", categories: "keyspace", group: "server", since: "1.0.0", arity: 1, access: Access::Read, places: NO_KEY, run: Run::Draft(count), summary: "Returns the number of keys." },
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[
 /// A KEYS that goes over several steps. Each sees its keys at its own moment, as those of SCAN: a
 /// key that is there all the time is found.
 #[derive(Debug)]
-pub struct Listing {
+pub(crate) struct Listing {
     pattern: Bytes,
     prefix: Vec<u8>,
     /// The last key that was looked at.
@@ -42,7 +42,7 @@ const LINE_BYTES: usize = 16;
 
 impl Listing {
     /// Begins with a request.
-    pub fn begin(request: &[Bytes]) -> Outcome<Self> {
+    pub(crate) fn begin(request: &[Bytes]) -> Outcome<Self> {
         let [_, pattern] = request else { return wrong("wrong number of arguments for 'keys' command") };
         Self::of(pattern)
     }
@@ -55,12 +55,12 @@ impl Listing {
     }
 
     /// Bytes that it takes in memory.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.reply.capacity() + self.pattern.len() + self.prefix.len()
     }
 
     /// Looks at about so many places more. Returns the reply if that was all.
-    pub fn step(&mut self, draft: &Draft<'_>, places: usize) -> Outcome<Option<Reply>> {
+    pub(crate) fn step(&mut self, draft: &Draft<'_>, places: usize) -> Outcome<Option<Reply>> {
         let Self { pattern, prefix, last, count, found_bytes, reply } = self;
         let (until, mut is_over) = (draft.places().saturating_add(places), true);
         let from = last.take();

@@ -4,7 +4,7 @@
 use super::definition::{ALL_KEYS, Access, Command, NO_KEY, Run};
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "ping", arity: -1, access: Access::None, flags: "fast", categories: "connection", group: "connection", since: "1.0.0", places: NO_KEY, run: Run::Client, summary: "Returns PONG, or what was sent." },
     Command { name: "echo", arity: 2, access: Access::None, flags: "loading stale fast", categories: "connection", group: "connection", since: "1.0.0", places: NO_KEY, run: Run::Client, summary: "Returns what was sent." },
     Command { name: "hello", arity: -1, access: Access::None, flags: "noscript loading stale fast no_auth allow_busy", categories: "connection", group: "connection", since: "6.0.0", places: NO_KEY, run: Run::Client, summary: "Chooses the protocol, says who one is, and tells of the server." },

@@ -5,7 +5,7 @@ use crate::resp::Reply;
 
 /// Why a command is not done. It has changed nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The client's fault: the reply says which.
     Wrong(Reply),
     /// The store cannot be read.
@@ -20,7 +20,7 @@ impl From<Unreadable> for Refusal {
 
 impl Refusal {
     /// The reply to the client.
-    pub fn into_reply(self) -> Reply {
+    pub(crate) fn into_reply(self) -> Reply {
         match self {
             Refusal::Wrong(reply) => reply,
             Refusal::Unreadable(error) => Reply::error(format!("this replica cannot read its data: {error}")),
@@ -42,4 +42,4 @@ pub(super) fn bounded(draft: &Draft<'_>) -> Outcome<()> {
 }
 
 /// Outcome of a command.
-pub type Outcome<T> = Result<T, Refusal>;
+pub(crate) type Outcome<T> = Result<T, Refusal>;

@@ -12,7 +12,7 @@ use crate::machine::key::KEY_BYTES_MAX;
 use element::{Element, element};
 
 /// Refuses a pattern that is longer than any key: each key would be held against all of it.
-pub fn check(pattern: &[u8]) -> Outcome<()> {
+pub(crate) fn check(pattern: &[u8]) -> Outcome<()> {
     match pattern.len() {
         ..=KEY_BYTES_MAX => Ok(()),
         length => wrong(format!("a pattern of {length} bytes is too long: {KEY_BYTES_MAX} at most")),
@@ -20,17 +20,17 @@ pub fn check(pattern: &[u8]) -> Outcome<()> {
 }
 
 /// Steps that take as long as looking at a place.
-pub const STEPS_A_PLACE: usize = 1024;
+pub(crate) const STEPS_A_PLACE: usize = 1024;
 /// Steps for each byte of pattern and text that the search byte by byte may take.
 const STEPS_A_BYTE: usize = 16;
 
 /// Whether a text matches a pattern.
-pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matched(pattern, text).0
 }
 
 /// Whether a text matches a pattern, and the steps that it took, of some nanoseconds each.
-pub fn matched(pattern: &[u8], text: &[u8]) -> (bool, usize) {
+pub(crate) fn matched(pattern: &[u8], text: &[u8]) -> (bool, usize) {
     let most = (pattern.len() + text.len()).saturating_mul(STEPS_A_BYTE);
     let mut steps = 0;
     match by_bytes(pattern, text, most, &mut steps) {
@@ -80,7 +80,7 @@ fn by_bytes(pattern: &[u8], text: &[u8], most: usize, steps: &mut usize) -> Opti
 }
 
 /// The text that everything begins with that matches a pattern.
-pub fn prefix(pattern: &[u8]) -> Vec<u8> {
+pub(crate) fn prefix(pattern: &[u8]) -> Vec<u8> {
     let (mut prefix, mut at) = (Vec::new(), 0);
     while let Some((length, Element::One(byte))) = element(&pattern[at..]) {
         prefix.push(byte);

@@ -16,7 +16,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 const BYTES_MAX: usize = 4 << 20;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "scan", flags: "", categories: "keyspace", group: "generic", since: "2.8.0", arity: -2, access: Access::Read, places: NO_KEY, run: Run::Draft(scan), summary: "Returns some keys, in order, and a cursor to go on with." },
     Command { name: "perdura.range", flags: "", categories: "keyspace", group: "generic", since: "perdura", arity: -1, access: Access::Read, places: NO_KEY, run: Run::Draft(range), summary: "Returns keys of a range in order, with their values if wanted." },
 ];

@@ -10,16 +10,16 @@ use crate::machine::head::{HEAD_BYTES_MAX, Head, parts};
 use crate::resp::Reply;
 
 /// Longest value: that of a map less the head.
-pub const VALUE_BYTES_MAX: usize = (64 << 20) - HEAD_BYTES_MAX;
+pub(super) const VALUE_BYTES_MAX: usize = (64 << 20) - HEAD_BYTES_MAX;
 
 /// Most bytes of values that one request reads and writes.
-pub const WORK_BYTES_MAX: usize = 512 << 20;
+pub(crate) const WORK_BYTES_MAX: usize = 512 << 20;
 
 const READ: Access = Access::Read;
 const WRITE: Access = Access::Write;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "get", flags: "fast", categories: "string", group: "string", since: "1.0.0", arity: 2, access: READ, places: ONE_KEY, run: Run::Draft(get), summary: "Returns the value of a key." },
     Command { name: "set", flags: "denyoom", categories: "string", group: "string", since: "1.0.0", arity: -3, access: WRITE, places: ONE_KEY, run: Run::Draft(set), summary: "Gives a key a value, if it is as an option says, and a deadline." },
     Command { name: "setnx", flags: "denyoom fast", categories: "string", group: "string", since: "1.0.0", arity: 3, access: WRITE, places: ONE_KEY, run: Run::Draft(setnx), summary: "Gives a key a value if there is no such key." },
@@ -275,7 +275,7 @@ fn msetnx(arguments: Arguments<'_>, draft: &mut Draft<'_>) -> Outcome<Reply> {
 }
 
 /// Gives a key a value that a client has made.
-pub fn store(draft: &mut Draft<'_>, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Outcome<()> {
+pub(super) fn store(draft: &mut Draft<'_>, key: &[u8], value: Bytes, deadline_ms: Option<u64>) -> Outcome<()> {
     check_length(value.len())?;
     Ok(draft.put(key, value, deadline_ms)?)
 }

@@ -12,7 +12,7 @@ use crate::machine::draft::Draft;
 use crate::resp::Reply;
 
 #[rustfmt::skip]
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command { name: "perdura.get", flags: "fast", categories: "string", group: "string", since: "perdura", arity: 2, access: Access::Read, places: ONE_KEY, run: Run::Draft(get), summary: "Returns the version and the value of a key." },
     Command { name: "perdura.cas", flags: "denyoom fast", categories: "string", group: "string", since: "perdura", arity: -4, access: Access::Write, places: ONE_KEY, run: Run::Draft(set), summary: "Gives a key a value if it has a version, and returns the new one." },
     Command { name: "perdura.cad", flags: "fast", categories: "keyspace", group: "generic", since: "perdura", arity: 3, access: Access::Write, places: ONE_KEY, run: Run::Draft(delete), summary: "Deletes a key if it has a version." },

@@ -25,7 +25,7 @@ pub const PLACES_MAX: usize = 32_768;
 /// entry, and with that into the store.
 const CHANGE_PLACES: usize = 1;
 /// Bytes of keys or values that take as long as a place.
-pub const BYTES_A_PLACE: usize = 4096;
+pub(crate) const BYTES_A_PLACE: usize = 4096;
 
 /// A read that the store could not do, in its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ impl fmt::Display for Unreadable {
 }
 
 /// Takes a key of the map and its value; returns whether to go on.
-pub type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+pub(crate) type Each<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// Where the places with a prefix begin that lie from `from` on: at the later of both.
-pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
+pub(crate) fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
     match from {
         Bound::Included(place) | Bound::Excluded(place) if place >= prefix => from,
         _ => Bound::Included(prefix),
@@ -49,10 +49,10 @@ pub fn begin<'a>(prefix: &'a [u8], from: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
 }
 
 /// A part of a value, and the length of the whole.
-pub type Part = (Bytes, usize);
+pub(crate) type Part = (Bytes, usize);
 
 /// The part of a value that lies in a range.
-pub fn part_of(value: &[u8], range: Range<usize>) -> &[u8] {
+pub(crate) fn part_of(value: &[u8], range: Range<usize>) -> &[u8] {
     &value[range.start.min(value.len())..range.end.min(value.len())]
 }
 
@@ -119,22 +119,22 @@ impl<'a> Draft<'a> {
     }
 
     /// Lets a user's listings go on where they were.
-    pub fn remember(&mut self, memory: &Arc<Memory>, user: &Bytes) {
+    pub(crate) fn remember(&mut self, memory: &Arc<Memory>, user: &Bytes) {
         self.memory = Some((Arc::clone(memory), user.clone()));
     }
 
     /// Where listings were, and whose go on.
-    pub fn memory(&self) -> Option<(Arc<Memory>, Bytes)> {
+    pub(crate) fn memory(&self) -> Option<(Arc<Memory>, Bytes)> {
         self.memory.clone()
     }
 
     /// The moment of the draft, in milliseconds since 1970.
-    pub fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
     /// By how much the moment is ahead of the calendar, in milliseconds.
-    pub fn ahead_ms(&self) -> Result<u64, Unreadable> {
+    pub(crate) fn ahead_ms(&self) -> Result<u64, Unreadable> {
         let damaged = || Unreadable("the distance of the calendar is damaged".to_owned());
         let stored = self.value(key::AHEAD)?;
         stored.map_or(Ok(0), |bytes| bytes[..].try_into().map(u64::from_be_bytes).map_err(|_| damaged()))
@@ -142,7 +142,7 @@ impl<'a> Draft<'a> {
 
     /// Sets the calendar. If it goes forward, that time passes at once; if it goes back, the moment
     /// stays, and with it the time that keys have left.
-    pub fn set_calendar(&mut self, calendar_ms: u64) -> Result<(), Unreadable> {
+    pub(crate) fn set_calendar(&mut self, calendar_ms: u64) -> Result<(), Unreadable> {
         let ahead_ms = self.ahead_ms()?;
         let moment_ms = calendar_ms.saturating_add(ahead_ms);
         if moment_ms >= self.now_ms {
@@ -157,48 +157,48 @@ impl<'a> Draft<'a> {
     }
 
     /// By how much the moment is ahead of the calendar, if the draft has set it back.
-    pub fn set_back(&self) -> Option<u64> {
+    pub(crate) fn set_back(&self) -> Option<u64> {
         self.set_back
     }
 
     /// Turns the draft into the content of an entry. It may change nothing.
-    pub fn into_batch(self) -> WriteBatch {
+    pub(crate) fn into_batch(self) -> WriteBatch {
         let changes = self.changes.into_iter().map(|(key, value)| Change { key: key.into(), value });
         WriteBatch { clock_ms: self.now_ms, changes: changes.collect() }
     }
 
     /// Whether nothing is changed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// The version that what is put gets: the index of the entry.
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
     /// Bytes of values that were read and put so far.
-    pub fn work(&self) -> usize {
+    pub(crate) fn work(&self) -> usize {
         self.work.get()
     }
 
     /// Places of the source that were looked at so far, and what else takes as long as that.
-    pub fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.places.get()
     }
 
     /// Whether more places were looked at than may be.
-    pub fn has_looked_at_all(&self) -> bool {
+    pub(crate) fn has_looked_at_all(&self) -> bool {
         self.places.get() > PLACES_MAX
     }
 
     /// Counts what takes as long as looking at so many places.
-    pub fn look_at(&self, places: usize) {
+    pub(crate) fn look_at(&self, places: usize) {
         self.places.set(self.places.get().saturating_add(places));
     }
 
     /// Counts at least one place for something that may have been looked at before.
-    pub fn at_least_a_place<T>(&self, look: impl FnOnce() -> T) -> T {
+    pub(crate) fn at_least_a_place<T>(&self, look: impl FnOnce() -> T) -> T {
         let before = self.places.get();
         let found = look();
         if self.places.get() == before {
@@ -209,7 +209,7 @@ impl<'a> Draft<'a> {
 
     /// Does something that may fail, and then leaves the draft as it was. Attempts are not made
     /// within one another.
-    pub fn attempt<T, E>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn attempt<T, E>(&mut self, run: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let generation = self.generation.get();
         self.undo = Some(Vec::new());
         let outcome = run(self);
@@ -227,32 +227,27 @@ impl<'a> Draft<'a> {
     }
 
     /// Takes back all changes. What was read may depend on the moment all the same.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.changes.clear();
         self.generation.set(None);
     }
 
     /// Lets the entry carry the moment, if what was read depends on it and nothing is changed: a
     /// leader whose clock is behind must not take that back.
-    pub fn keep_time(&mut self) {
+    pub(crate) fn keep_time(&mut self) {
         if self.changes.is_empty() && self.relies_on_time.get() {
             self.note_time();
         }
     }
 
     /// Lets the entry carry the moment, whatever it changes.
-    pub fn note_time(&mut self) {
+    pub(crate) fn note_time(&mut self) {
         self.change(key::TIME.to_vec(), Some(Bytes::copy_from_slice(&self.now_ms.to_be_bytes())));
     }
 
     /// Notes that the result depends on the moment.
-    pub fn rely_on_time(&self) {
+    pub(crate) fn rely_on_time(&self) {
         self.relies_on_time.set(true);
-    }
-
-    /// Value at a key of the system's own.
-    pub fn system(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
-        self.value(place)
     }
 
     /// Puts something at a place of the system's own, or nothing.
@@ -266,7 +261,7 @@ impl<'a> Draft<'a> {
 
     /// Deletes all keys at once: a new generation begins. What was of the old one is cleared away
     /// later.
-    pub fn clear(&mut self) -> Result<(), Unreadable> {
+    pub(crate) fn clear(&mut self) -> Result<(), Unreadable> {
         let generation = self.generation()?.wrapping_add(1);
         let of_keys = |place: &[u8]| key::of_head(place).is_some() || key::of_deadline(place).is_some();
         let mine: Vec<Vec<u8>> = self.changes.keys().filter(|place| of_keys(place)).cloned().collect();
@@ -281,7 +276,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Number of keys, those included that have ended and are not cleared away.
-    pub fn count(&self) -> Result<u64, Unreadable> {
+    pub(crate) fn count(&self) -> Result<u64, Unreadable> {
         let stored = self.value(key::COUNT)?;
         let damaged = || Unreadable("the number of keys is damaged".to_owned());
         stored.map_or(Ok(0), |bytes| bytes[..].try_into().map(u64::from_be_bytes).map_err(|_| damaged()))
@@ -292,7 +287,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The value at a place of the map.
-    pub fn value(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
+    pub(crate) fn value(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
         if let Some(changed) = self.changes.get(place) {
             return Ok(changed.clone());
         }
@@ -309,7 +304,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Changes the value at a place of the map, or deletes it.
-    pub fn change(&mut self, place: Vec<u8>, value: Option<Bytes>) {
+    pub(crate) fn change(&mut self, place: Vec<u8>, value: Option<Bytes>) {
         let before = self.changes.insert(place.clone(), value);
         self.note(place, before);
     }
@@ -325,7 +320,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The generation of the keys that there are.
-    pub fn generation(&self) -> Result<u32, Unreadable> {
+    pub(crate) fn generation(&self) -> Result<u32, Unreadable> {
         if let Some(generation) = self.generation.get() {
             return Ok(generation);
         }
@@ -351,7 +346,7 @@ impl<'a> Draft<'a> {
 
     /// Version, deadline and length of a client's key; the value is not copied. None if there is no
     /// such key, or it has ended.
-    pub fn front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
+    pub(crate) fn front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
         let front = self.stored_front(key)?;
         if front.is_some_and(|front| front.has_ended(self.now_ms)) {
             self.rely_on_time();
@@ -361,7 +356,7 @@ impl<'a> Draft<'a> {
     }
 
     /// A part of the value of a client's key whose front was read.
-    pub fn part(&self, key: &[u8], front: &Front, range: Range<usize>) -> Result<Bytes, Unreadable> {
+    pub(crate) fn part(&self, key: &[u8], front: &Front, range: Range<usize>) -> Result<Bytes, Unreadable> {
         let place = key::head(self.generation()?, key);
         let (start, end) = (range.start.min(front.length), range.end.min(front.length));
         let range = front.value_at + start..front.value_at + end.max(start);
@@ -398,7 +393,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Deletes a key. Returns whether there was one.
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
         let Some(front) = self.forget_deadline(key)? else { return Ok(false) };
         self.look_at(CHANGE_PLACES);
         self.change(key::head(self.generation()?, key), None);
@@ -407,7 +402,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Deletes a key if it has ended. Returns whether it has.
-    pub fn delete_ended(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
+    pub(crate) fn delete_ended(&mut self, key: &[u8]) -> Result<bool, Unreadable> {
         let has_ended = self.stored_front(key)?.is_some_and(|front| front.has_ended(self.now_ms));
         if has_ended {
             self.delete(key)?;
@@ -418,7 +413,7 @@ impl<'a> Draft<'a> {
     /// Calls `each` with the clients' keys that begin with `prefix`, from `from` on, in order,
     /// until it returns false: also with those that have ended and are not cleared away yet, and
     /// with whether each is there.
-    pub fn keys_or_ended(
+    pub(crate) fn keys_or_ended(
         &self,
         prefix: &[u8],
         from: Bound<&[u8]>,
@@ -498,7 +493,7 @@ impl<'a> Draft<'a> {
 
     /// Calls `each` with the places of the map that begin with `prefix`, from `from` on, in order:
     /// the source's with the draft's changes over them.
-    pub fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
+    pub(crate) fn scan(&self, prefix: &[u8], from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
         let from = begin(prefix, from);
         let own = self.changes.range::<[u8], _>((from, Bound::Unbounded));
         let mut own = own.take_while(|(place, _)| place.starts_with(prefix)).peekable();
@@ -537,11 +532,11 @@ pub(crate) mod tests {
 
     /// Versions in DRAM.
     #[derive(Default)]
-    pub struct MemorySource(BTreeMap<Vec<u8>, Bytes>);
+    pub(crate) struct MemorySource(BTreeMap<Vec<u8>, Bytes>);
 
     impl MemorySource {
         /// Does what a draft has become.
-        pub fn apply(&mut self, batch: crate::entry::WriteBatch) {
+        pub(crate) fn apply(&mut self, batch: crate::entry::WriteBatch) {
             for change in batch.changes {
                 match change.value {
                     Some(value) => self.0.insert(change.key.to_vec(), value),
@@ -551,7 +546,7 @@ pub(crate) mod tests {
         }
 
         /// The deadlines that are noted.
-        pub fn deadlines(&self) -> Vec<(u64, Vec<u8>)> {
+        pub(crate) fn deadlines(&self) -> Vec<(u64, Vec<u8>)> {
             let noted = self.0.keys().filter_map(|place| key::of_deadline(place));
             noted.map(|(at, _, key)| (at, key.to_vec())).collect()
         }

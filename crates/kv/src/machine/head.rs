@@ -5,13 +5,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::codec::{Malformed, Read, Reader};
 
 /// Bytes of a head beside the value, at most.
-pub const HEAD_BYTES_MAX: usize = 18;
+pub(crate) const HEAD_BYTES_MAX: usize = 18;
 
 const STRING: u8 = 1;
 
 /// A string without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Front {
+pub(crate) struct Front {
     /// Index of the entry that changed it last, by which it is compared.
     pub version: u64,
     /// When it ends, in milliseconds since 1970 by the cluster's clock.
@@ -24,7 +24,7 @@ pub struct Front {
 
 impl Front {
     /// The front of what the map has kept: its first [`HEAD_BYTES_MAX`] bytes, or all, of `length`.
-    pub fn from_bytes(bytes: Bytes, length: usize) -> Read<Self> {
+    pub(crate) fn from_bytes(bytes: Bytes, length: usize) -> Read<Self> {
         let shown = bytes.len();
         let Head { version, deadline_ms, value } = Head::from_bytes(bytes)?;
         let value_at = shown - value.len();
@@ -33,7 +33,7 @@ impl Front {
     }
 
     /// Whether it has ended at a time.
-    pub fn has_ended(&self, now_ms: u64) -> bool {
+    pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
         self.deadline_ms.is_some_and(|at| at <= now_ms)
     }
 }
@@ -58,13 +58,13 @@ pub struct Head {
 }
 
 /// The value and deadline of a key; of one that is not there, nothing.
-pub fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
+pub(crate) fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
     head.map_or((Bytes::new(), None), |head| (head.value, head.deadline_ms))
 }
 
 impl Head {
     /// The head as the map keeps it.
-    pub fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(HEAD_BYTES_MAX + self.value.len());
         out.put_u8(STRING);
         out.put_u8(u8::from(self.deadline_ms.is_some()));
@@ -77,7 +77,7 @@ impl Head {
     }
 
     /// The head that the map has kept.
-    pub fn from_bytes(bytes: Bytes) -> Read<Self> {
+    pub(crate) fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         if reader.u8("the type")? != STRING {
             return Err(Malformed { field: "the type" });
@@ -89,7 +89,7 @@ impl Head {
     }
 
     /// Whether it has ended at a time.
-    pub fn has_ended(&self, now_ms: u64) -> bool {
+    pub(crate) fn has_ended(&self, now_ms: u64) -> bool {
         self.deadline_ms.is_some_and(|at| at <= now_ms)
     }
 }

@@ -1,7 +1,7 @@
 //! Keys of clients as keys of the map.
 
 /// Longest key of a client, in bytes. Each may double.
-pub const KEY_BYTES_MAX: usize = 32_000;
+pub(crate) const KEY_BYTES_MAX: usize = 32_000;
 
 /// First byte of what the system keeps for itself.
 ///
@@ -18,48 +18,48 @@ pub const KEY_BYTES_MAX: usize = 32_000;
 /// `key'` is the key with each 0x00 as 0x00 0xFF. So the heads order as the keys do, a key's
 /// elements lie together behind its head, and no key's lie among another's: behind 0x00 a key that
 /// goes on has 0xFF, which neither a head nor an element has.
-pub const SYSTEM: u8 = 0x01;
+pub(crate) const SYSTEM: u8 = 0x01;
 const DEADLINES: u8 = 0x02;
 const KEYS: u8 = 0x10;
 const END_OF_HEAD: [u8; 2] = [0x00, 0x00];
 
 /// Where the present generation is kept, in four bytes. Before the first FLUSHALL there is none,
 /// and it is 0.
-pub const GENERATION: &[u8] = &[SYSTEM, b'g'];
+pub(crate) const GENERATION: &[u8] = &[SYSTEM, b'g'];
 
 /// Where the number of keys is kept, in eight bytes. Before the first key there is none, and it is
 /// 0.
-pub const COUNT: &[u8] = &[SYSTEM, b'k'];
+pub(crate) const COUNT: &[u8] = &[SYSTEM, b'k'];
 
 /// Where a moment is put that an entry without other changes carries.
-pub const TIME: &[u8] = &[SYSTEM, b't'];
+pub(crate) const TIME: &[u8] = &[SYSTEM, b't'];
 
 /// Where it is kept by how much the time of the log is ahead of the calendar, in eight bytes.
 /// Without it, it is 0.
-pub const AHEAD: &[u8] = &[SYSTEM, b'c'];
+pub(crate) const AHEAD: &[u8] = &[SYSTEM, b'c'];
 
 /// Prefix of the keys of all generations.
-pub const ALL_KEYS: &[u8] = &[KEYS];
+pub(crate) const ALL_KEYS: &[u8] = &[KEYS];
 
 /// Where the addresses of all members lie.
-pub fn members() -> [u8; 2] {
+pub(crate) fn members() -> [u8; 2] {
     [SYSTEM, b'm']
 }
 
 /// Where the addresses of a member lie.
-pub fn member(replica: u64) -> Vec<u8> {
+pub(crate) fn member(replica: u64) -> Vec<u8> {
     [&members()[..], &replica.to_be_bytes()].concat()
 }
 
 /// Where the head of a key lies.
-pub fn head(generation: u32, key: &[u8]) -> Vec<u8> {
+pub(crate) fn head(generation: u32, key: &[u8]) -> Vec<u8> {
     let mut out = begin(generation, key);
     out.extend_from_slice(&END_OF_HEAD);
     out
 }
 
 /// Prefix of the heads of all keys with a prefix, and of their elements.
-pub fn begin(generation: u32, prefix: &[u8]) -> Vec<u8> {
+pub(crate) fn begin(generation: u32, prefix: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(prefix.len() + 7);
     out.push(KEYS);
     out.extend_from_slice(&generation.to_be_bytes());
@@ -73,13 +73,13 @@ pub fn begin(generation: u32, prefix: &[u8]) -> Vec<u8> {
 }
 
 /// The generation of what lies at a place of a key. `None` if none does.
-pub fn of_generation(place: &[u8]) -> Option<u32> {
+pub(crate) fn of_generation(place: &[u8]) -> Option<u32> {
     let (generation, _) = place.strip_prefix(&[KEYS])?.split_first_chunk()?;
     Some(u32::from_be_bytes(*generation))
 }
 
 /// The client's key whose head lies at `place`, and its generation. `None` if no head does.
-pub fn of_head(place: &[u8]) -> Option<(u32, Vec<u8>)> {
+pub(crate) fn of_head(place: &[u8]) -> Option<(u32, Vec<u8>)> {
     let (generation, rest) = place.strip_prefix(&[KEYS])?.split_first_chunk()?;
     let escaped = rest.strip_suffix(&END_OF_HEAD)?;
     let mut key = Vec::with_capacity(escaped.len());
@@ -94,17 +94,17 @@ pub fn of_head(place: &[u8]) -> Option<(u32, Vec<u8>)> {
 }
 
 /// Where the deadline of a key is noted: milliseconds since 1970.
-pub fn deadline(at_ms: u64, generation: u32, key: &[u8]) -> Vec<u8> {
+pub(crate) fn deadline(at_ms: u64, generation: u32, key: &[u8]) -> Vec<u8> {
     [&[DEADLINES][..], &at_ms.to_be_bytes(), &generation.to_be_bytes(), key].concat()
 }
 
 /// Prefix of every deadline.
-pub fn deadlines() -> [u8; 1] {
+pub(crate) fn deadlines() -> [u8; 1] {
     [DEADLINES]
 }
 
 /// The deadline that is noted at `place`, and its generation and key. `None` if none is.
-pub fn of_deadline(place: &[u8]) -> Option<(u64, u32, &[u8])> {
+pub(crate) fn of_deadline(place: &[u8]) -> Option<(u64, u32, &[u8])> {
     let (at_ms, rest) = place.strip_prefix(&[DEADLINES])?.split_first_chunk()?;
     let (generation, key) = rest.split_first_chunk()?;
     Some((u64::from_be_bytes(*at_ms), u32::from_be_bytes(*generation), key))

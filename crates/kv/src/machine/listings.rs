@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 /// Most bytes of all listings.
-pub const BYTES_MAX: usize = 64 << 20;
+pub(super) const BYTES_MAX: usize = 64 << 20;
 /// Bytes of a listing beside its keys and its user's name, roughly.
 const LISTING_BYTES: usize = 300;
 

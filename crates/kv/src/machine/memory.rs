@@ -12,7 +12,7 @@ const CURSOR_BITS: u32 = 52;
 
 /// Where listings are.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Places>);
+pub(crate) struct Memory(Mutex<Places>);
 
 #[derive(Debug, Default)]
 struct Places {
@@ -35,7 +35,7 @@ impl Places {
 
 impl Memory {
     /// Nothing; the seed decides what is drawn.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let random = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
         Self(Mutex::new(Places { random, ..Places::default() }))
     }
@@ -46,7 +46,7 @@ impl Memory {
 
     /// A user's listing at `cursor`, or a new one at 0, has looked at the keys up to `key`, or at
     /// all. Returns its next cursor.
-    pub fn advance(&self, user: &Bytes, cursor: u64, key: Option<Vec<u8>>) -> u64 {
+    pub(crate) fn advance(&self, user: &Bytes, cursor: u64, key: Option<Vec<u8>>) -> u64 {
         let mut places = self.places();
         // 0 is the beginning, and the end.
         let fresh = (places.draw() >> (64 - CURSOR_BITS)).max(1);
@@ -54,22 +54,22 @@ impl Memory {
     }
 
     /// The key of a user's cursor. `None` if it is not known.
-    pub fn key(&self, user: &[u8], cursor: u64) -> Option<Vec<u8>> {
+    pub(crate) fn key(&self, user: &[u8], cursor: u64) -> Option<Vec<u8>> {
         self.places().listings.key(user, cursor).map(<[u8]>::to_vec)
     }
 
     /// The last key that RANDOMKEY has looked at.
-    pub fn drawn(&self) -> Vec<u8> {
+    pub(crate) fn drawn(&self) -> Vec<u8> {
         self.places().drawn.clone()
     }
 
     /// RANDOMKEY has looked at the keys up to one.
-    pub fn set_drawn(&self, key: &[u8]) {
+    pub(crate) fn set_drawn(&self, key: &[u8]) {
         self.places().drawn = key.to_vec();
     }
 
     /// A number below `bound`, at random.
-    pub fn below(&self, bound: u64) -> u64 {
+    pub(crate) fn below(&self, bound: u64) -> u64 {
         self.places().draw() % bound.max(1)
     }
 }

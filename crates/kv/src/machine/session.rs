@@ -10,11 +10,11 @@ use super::key::SYSTEM;
 use crate::codec::{Malformed, Read, Reader};
 
 /// Most sessions.
-pub const SESSIONS_MAX: u64 = 100_000;
+pub(crate) const SESSIONS_MAX: u64 = 100_000;
 /// Longest id, in bytes.
-pub const ID_BYTES_MAX: usize = 64;
+pub(crate) const ID_BYTES_MAX: usize = 64;
 /// Longest reply that is kept, in bytes.
-pub const REPLY_BYTES_MAX: usize = 1024;
+pub(crate) const REPLY_BYTES_MAX: usize = 1024;
 
 const IS_KEPT: u8 = 1;
 const HAS_HASH: u8 = 2;
@@ -23,7 +23,7 @@ const COUNT: &[u8] = &[SYSTEM, b'n'];
 
 /// State of a numbered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
+pub(crate) enum Known {
     /// It is new.
     New,
     /// It was done, with this reply, or one that was too long to be kept.
@@ -105,7 +105,7 @@ fn find(draft: &Draft<'_>, whole: &[u8]) -> Result<Option<Session>, Unreadable> 
 }
 
 /// The hash of a request, by which another one of the same number is told from it.
-pub fn hash(request: &[Bytes]) -> u64 {
+pub(crate) fn hash(request: &[Bytes]) -> u64 {
     let mut hasher = Sha256::new();
     for argument in request {
         hasher.update((argument.len() as u64).to_le_bytes());
@@ -115,7 +115,12 @@ pub fn hash(request: &[Bytes]) -> u64 {
 }
 
 /// State of a numbered request of a user's session.
-pub fn known(draft: &Draft<'_>, (user, id): (&[u8], &[u8]), number: u64, hash: u64) -> Result<Known, Unreadable> {
+pub(crate) fn known(
+    draft: &Draft<'_>,
+    (user, id): (&[u8], &[u8]),
+    number: u64,
+    hash: u64,
+) -> Result<Known, Unreadable> {
     Ok(match find(draft, &whole(user, id))? {
         None if number == 1 => Known::New,
         None => Known::Forgotten,
@@ -127,7 +132,7 @@ pub fn known(draft: &Draft<'_>, (user, id): (&[u8], &[u8]), number: u64, hash: u
 }
 
 /// Notes that a request was done. A reply that is too long is not kept.
-pub fn note(
+pub(crate) fn note(
     draft: &mut Draft<'_>,
     (user, id): (&[u8], &[u8]),
     (number, hash): (u64, u64),

@@ -10,11 +10,11 @@ use super::head::{HEAD_BYTES_MAX, Head};
 use super::key;
 
 /// Most places that one entry clears away, and most bytes of them.
-pub const PLACES_MAX: usize = 1000;
+pub(crate) const PLACES_MAX: usize = 1000;
 const BYTES_MAX: usize = 256 << 10;
 
 /// The deadline that comes first, of any generation.
-pub fn first_deadline(draft: &Draft<'_>) -> Result<Option<u64>, Unreadable> {
+pub(crate) fn first_deadline(draft: &Draft<'_>) -> Result<Option<u64>, Unreadable> {
     let mut first = None;
     draft.scan(&key::deadlines(), Bound::Unbounded, &mut |place, _| {
         first = key::of_deadline(place).map(|(at, _, _)| at);
@@ -24,7 +24,7 @@ pub fn first_deadline(draft: &Draft<'_>) -> Result<Option<u64>, Unreadable> {
 }
 
 /// Whether there is something of an earlier generation.
-pub fn has_old_generation(draft: &Draft<'_>) -> Result<bool, Unreadable> {
+pub(crate) fn has_old_generation(draft: &Draft<'_>) -> Result<bool, Unreadable> {
     let (generation, mut is_old) = (draft.generation()?, false);
     draft.scan(key::ALL_KEYS, Bound::Unbounded, &mut |place, _| {
         is_old = key::of_generation(place) != Some(generation);
@@ -34,7 +34,7 @@ pub fn has_old_generation(draft: &Draft<'_>) -> Result<bool, Unreadable> {
 }
 
 /// Clears away some of it. Returns how many keys have ended.
-pub fn sweep(draft: &mut Draft<'_>) -> Result<u64, Unreadable> {
+pub(crate) fn sweep(draft: &mut Draft<'_>) -> Result<u64, Unreadable> {
     let (now_ms, generation) = (draft.now_ms(), draft.generation()?);
     let (mut ended, mut old, mut bytes) = (Vec::new(), Vec::new(), 0);
     draft.scan(&key::deadlines(), Bound::Unbounded, &mut |place, _| {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 ///
 /// Between double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for a byte, and a backslash
 /// for the byte behind it; between single quotes only `\'` does.
-pub fn words(line: &[u8]) -> Option<Vec<Bytes>> {
+pub(super) fn words(line: &[u8]) -> Option<Vec<Bytes>> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();
     while let Some(&first) = rest.first() {

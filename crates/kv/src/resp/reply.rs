@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// The version of the protocol that a client has asked for by HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// That of every client, until it says otherwise.
     #[default]
     Resp2,
@@ -14,7 +14,7 @@ pub enum Protocol {
 
 /// A reply. What RESP2 has no type for is written as its servers always have.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A short text without the end of a line, such as `OK`.
     Status(&'static str),
     /// An error: its code in capitals and a text. Ends of lines become spaces.
@@ -42,20 +42,20 @@ pub enum Reply {
 
 impl Reply {
     /// `OK`.
-    pub const OK: Reply = Reply::Status("OK");
+    pub(crate) const OK: Reply = Reply::Status("OK");
 
     /// An error with the usual code.
-    pub fn error(text: impl AsRef<str>) -> Reply {
+    pub(crate) fn error(text: impl AsRef<str>) -> Reply {
         Reply::Error(format!("ERR {}", text.as_ref()))
     }
 
     /// A text.
-    pub fn text(text: impl Into<String>) -> Reply {
+    pub(crate) fn text(text: impl Into<String>) -> Reply {
         Reply::Bytes(Bytes::from(text.into()))
     }
 
     /// Bytes that it takes in memory and on the wire, roughly.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         const EACH: usize = 40;
         let of_all = |elements: &[Reply]| elements.iter().map(Reply::weight).sum::<usize>();
         EACH + match self {
@@ -68,14 +68,14 @@ impl Reply {
     }
 
     /// The bytes of the reply.
-    pub fn written(&self, protocol: Protocol) -> Bytes {
+    pub(crate) fn written(&self, protocol: Protocol) -> Bytes {
         let mut out = BytesMut::new();
         self.write(protocol, &mut out);
         out.freeze()
     }
 
     /// Appends the reply to what the client is sent.
-    pub fn write(&self, protocol: Protocol, out: &mut BytesMut) {
+    pub(crate) fn write(&self, protocol: Protocol, out: &mut BytesMut) {
         let is_new = protocol == Protocol::Resp3;
         match self {
             Reply::Status(text) => line(out, b'+', text.as_bytes()),

@@ -78,13 +78,13 @@ impl Requests {
 
     /// Bytes that have come and are not part of a returned request, and what each argument takes
     /// beside.
-    pub fn bytes_held(&self) -> usize {
+    pub(crate) fn bytes_held(&self) -> usize {
         self.input.len() + self.begun.as_ref().map_or(0, |begun| begun.bytes)
     }
 
     /// Bytes that were taken so far, also those that are part of no request. Requests that are kept
     /// share the memory of all that came between them, so who keeps some bounds the distance.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 

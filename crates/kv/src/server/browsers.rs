@@ -12,17 +12,17 @@ use super::runtime::{Runtime, Source};
 use super::socket::Socket;
 
 /// Most connections.
-pub const BROWSERS_MAX: usize = 64;
+pub(super) const BROWSERS_MAX: usize = 64;
 
 /// The connections.
 #[derive(Default)]
-pub struct Browsers {
+pub(super) struct Browsers {
     connections: BTreeMap<u64, Browser>,
 }
 
 impl Browsers {
     /// Takes a connection in. The oldest is closed if there are too many.
-    pub fn accept(&mut self, socket: Socket, runtime: &mut Runtime) -> io::Result<()> {
+    pub(super) fn accept(&mut self, socket: Socket, runtime: &mut Runtime) -> io::Result<()> {
         let key = runtime.key();
         if self.connections.len() >= BROWSERS_MAX
             && let Some((_, oldest)) = self.connections.pop_first()
@@ -35,14 +35,20 @@ impl Browsers {
     }
 
     /// Something has happened to a socket.
-    pub fn happened(&mut self, key: u64, event: &Event) {
+    pub(super) fn happened(&mut self, key: u64, event: &Event) {
         if let Some(browser) = self.connections.get_mut(&key) {
             browser.happened(event);
         }
     }
 
     /// Goes on with a connection, whose request `answer` answers.
-    pub fn go_on(&mut self, key: u64, scratch: &mut [u8], names: &[String], answer: impl FnOnce(&str) -> Response) {
+    pub(super) fn go_on(
+        &mut self,
+        key: u64,
+        scratch: &mut [u8],
+        names: &[String],
+        answer: impl FnOnce(&str) -> Response,
+    ) {
         let Some(browser) = self.connections.get_mut(&key) else { return };
         if !matches!(browser.go_on(scratch, names, answer), Ok(false)) {
             self.connections.remove(&key);
@@ -50,13 +56,13 @@ impl Browsers {
     }
 
     /// Closes connections whose time is over.
-    pub fn close_late(&mut self, now_ms: u64) {
+    pub(super) fn close_late(&mut self, now_ms: u64) {
         self.connections.retain(|_, browser| !browser.is_late(now_ms));
     }
 
     /// Number of connections.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.connections.len()
     }
 }

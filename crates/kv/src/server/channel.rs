@@ -16,7 +16,7 @@ use super::socket::Socket;
 
 /// A connection.
 #[derive(Debug)]
-pub struct Channel {
+pub(super) struct Channel {
     socket: Socket,
     tls: Option<Box<Connection>>,
     may_read: bool,
@@ -27,36 +27,41 @@ pub struct Channel {
 
 impl Channel {
     /// A channel over a socket, whose events come under a token.
-    pub fn new(mut socket: Socket, tls: Option<Connection>, registry: &Registry, token: Token) -> io::Result<Self> {
+    pub(super) fn new(
+        mut socket: Socket,
+        tls: Option<Connection>,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Self> {
         socket.register(registry, token)?;
         Ok(Self { socket, tls: tls.map(Box::new), may_read: true, may_write: true, is_closing: false })
     }
 
     /// Something has happened to the socket.
-    pub fn happened(&mut self, event: &Event) {
+    pub(super) fn happened(&mut self, event: &Event) {
         self.may_read |= event.is_readable() || event.is_read_closed() || event.is_error();
         self.may_write |= event.is_writable() || event.is_error();
         self.is_closing |= event.is_read_closed();
     }
 
     /// The socket.
-    pub fn socket(&self) -> &Socket {
+    pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
 
     /// The certificate that the other side has shown.
-    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+    pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
     /// Whether there may be something to read.
-    pub fn may_read(&self) -> bool {
+    pub(super) fn may_read(&self) -> bool {
         self.may_read || self.tls.as_ref().is_some_and(|tls| tls.wants_write() && self.may_write)
     }
 
     /// Reads what is there into `bytes`: how much, 0 at the end of the stream, or `None` if there
     /// is nothing now.
-    pub fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         match &mut self.tls {
             None => read_socket(&mut self.socket, &mut self.may_read, self.is_closing, bytes),
             Some(tls) => loop {
@@ -90,7 +95,7 @@ impl Channel {
 
     /// Writes as much of `output` as the socket takes, and removes that from it. Returns whether
     /// nothing is left to be written.
-    pub fn write(&mut self, output: &mut BytesMut) -> io::Result<bool> {
+    pub(super) fn write(&mut self, output: &mut BytesMut) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else {
             while self.may_write && !output.is_empty() {
                 match write_some(&mut self.socket, &mut self.may_write, |socket| socket.write(output))? {

@@ -32,7 +32,7 @@ struct ClientSocket {
 }
 
 /// The clients' connections.
-pub struct ClientSockets {
+pub(super) struct ClientSockets {
     tls: Option<TlsAcceptor>,
     /// By the client's token.
     sockets: Vec<Option<ClientSocket>>,
@@ -44,32 +44,37 @@ pub struct ClientSockets {
 
 impl ClientSockets {
     /// No connections.
-    pub fn new(tls: Option<TlsAcceptor>) -> Self {
+    pub(super) fn new(tls: Option<TlsAcceptor>) -> Self {
         Self { tls, sockets: Vec::new(), readable: VecDeque::new(), latency: Histogram::default() }
     }
 
     /// Uses other certificates for connections from now on.
-    pub fn set_tls(&mut self, tls: Option<TlsAcceptor>) {
+    pub(super) fn set_tls(&mut self, tls: Option<TlsAcceptor>) {
         self.tls = tls;
     }
 
     /// Latencies of exchanges.
-    pub fn latency(&self) -> &Histogram {
+    pub(super) fn latency(&self) -> &Histogram {
         &self.latency
     }
 
     /// Whether a connection has more to be read.
-    pub fn is_readable(&self) -> bool {
+    pub(super) fn is_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
     /// Connections that have more to be read.
-    pub fn take_readable(&mut self) -> VecDeque<u32> {
+    pub(super) fn take_readable(&mut self) -> VecDeque<u32> {
         std::mem::take(&mut self.readable)
     }
 
     /// Takes a connection in.
-    pub fn accept(&mut self, mut socket: Socket, clients: &mut Clients, runtime: &mut Runtime) -> io::Result<()> {
+    pub(super) fn accept(
+        &mut self,
+        mut socket: Socket,
+        clients: &mut Clients,
+        runtime: &mut Runtime,
+    ) -> io::Result<()> {
         socket.tune(None);
         let config = runtime.config();
         // A client that has to show a certificate is known by it.
@@ -97,14 +102,14 @@ impl ClientSockets {
     }
 
     /// Something has happened to a socket. Returns whether there is one.
-    pub fn happened(&mut self, token: u32, event: &Event) -> bool {
+    pub(super) fn happened(&mut self, token: u32, event: &Event) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(token as usize) else { return false };
         socket.channel.happened(event);
         true
     }
 
     /// Reads from a client, and does what it asks for.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         token: u32,
         clients: &mut Clients,
@@ -153,7 +158,7 @@ impl ClientSockets {
     }
 
     /// Writes to a client what there is.
-    pub fn flush(
+    pub(super) fn flush(
         &mut self,
         token: u32,
         clients: &mut Clients,
@@ -200,7 +205,7 @@ impl ClientSockets {
     }
 
     /// Closes connections that have been silent for longer than the configuration allows.
-    pub fn close_idle(&mut self, now_ms: u64, clients: &mut Clients, runtime: &Runtime) {
+    pub(super) fn close_idle(&mut self, now_ms: u64, clients: &mut Clients, runtime: &Runtime) {
         let idle_ms = runtime.config().clients.idle_s * 1000;
         if idle_ms == 0 {
             return;

@@ -4,24 +4,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The clocks of the machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(super) struct Clock {
     begun: Instant,
 }
 
 impl Clock {
     /// A clock that begins now.
     #[allow(clippy::disallowed_methods, reason = "the server is where time comes from")]
-    pub fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self { begun: Instant::now() }
     }
 
     /// Microseconds since it began. Never goes back.
-    pub fn now_us(&self) -> u64 {
+    pub(super) fn now_us(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Milliseconds since it began. Never goes back.
-    pub fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         self.now_us() / 1000
     }
 }
@@ -29,30 +29,30 @@ impl Clock {
 /// When ticks are due. Promises last for ticks, so that none may be shorter than said, not even by
 /// what is lost in rounding.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ticker {
+pub(super) struct Ticker {
     next_us: u64,
 }
 
 impl Ticker {
     /// When the next is due.
-    pub fn next_us(&self) -> u64 {
+    pub(super) fn next_us(&self) -> u64 {
         self.next_us
     }
 
     /// Whether one is due.
-    pub fn is_due(&self, now_us: u64) -> bool {
+    pub(super) fn is_due(&self, now_us: u64) -> bool {
         now_us >= self.next_us
     }
 
     /// One comes now. Who was stopped for long does not make up for it: the others' messages may
     /// just wait to be read.
-    pub fn tick(&mut self, now_us: u64, tick_ms: u64) {
+    pub(super) fn tick(&mut self, now_us: u64, tick_ms: u64) {
         self.next_us = now_us + tick_ms * 1000;
     }
 }
 
 /// The clock of leases and of the log: it counts while the machine sleeps too.
-pub struct Steady;
+pub(super) struct Steady;
 
 impl crate::node::Clock for Steady {
     fn now_us(&self) -> u64 {
@@ -73,12 +73,12 @@ impl crate::node::Clocks for Steady {
 
 /// Since 1970, as people set it. May go back.
 #[allow(clippy::disallowed_methods, reason = "the server is where time comes from")]
-pub fn wall() -> Duration {
+pub(super) fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Microseconds since 1970: the clients' clock.
-pub fn wall_us() -> u64 {
+pub(super) fn wall_us() -> u64 {
     u64::try_from(wall().as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -101,7 +101,7 @@ pub fn draw() -> std::io::Result<u64> {
 }
 
 /// As many bytes that nobody can foresee.
-pub fn draw_bytes(count: usize) -> std::io::Result<Vec<u8>> {
+pub(super) fn draw_bytes(count: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; count];
     getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(bytes)

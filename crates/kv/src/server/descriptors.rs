@@ -16,7 +16,7 @@ fn clients(limit: u64, wanted: usize) -> usize {
 
 /// Raises the process' limit of descriptors as far as so many connections of clients need it, and
 /// as the system lets it. Returns for how many connections there are enough.
-pub fn allow(wanted: usize) -> usize {
+pub(super) fn allow(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let needed = (wanted as u64).saturating_add(KEPT);
     let is_enough = |current: Option<u64>| current.is_none_or(|current| current >= needed);

@@ -6,14 +6,14 @@
 use serde::Serialize;
 
 /// Number of buckets. The last holds what took longer than all others.
-pub const BUCKETS: usize = 48;
+pub(super) const BUCKETS: usize = 48;
 /// Seconds of an interval.
-pub const INTERVAL_S: u64 = 5;
+pub(super) const INTERVAL_S: u64 = 5;
 /// Intervals that are kept.
 const INTERVALS: usize = 120;
 
 /// The upper bound of a bucket, in microseconds.
-pub fn bound_us(bucket: usize) -> u64 {
+pub(super) fn bound_us(bucket: usize) -> u64 {
     let whole = 8_u64 << (bucket / 2);
     if bucket.is_multiple_of(2) { whole } else { whole * 181 / 128 }
 }
@@ -29,7 +29,7 @@ fn bucket_of(us: u64) -> usize {
 
 /// An interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Interval {
+pub(super) struct Interval {
     /// When it began, in seconds since the server's start.
     pub begun_s: u64,
     /// How many took how long.
@@ -38,7 +38,7 @@ pub struct Interval {
 
 /// Latencies over time.
 #[derive(Debug)]
-pub struct Histogram {
+pub(super) struct Histogram {
     total: [u64; BUCKETS],
     sum_us: u64,
     intervals: Vec<(u64, [u32; BUCKETS])>,
@@ -52,7 +52,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Notes that something that has ended now took so long.
-    pub fn note(&mut self, now_s: u64, us: u64) {
+    pub(super) fn note(&mut self, now_s: u64, us: u64) {
         let bucket = bucket_of(us);
         self.total[bucket] += 1;
         self.sum_us += us;
@@ -69,12 +69,12 @@ impl Histogram {
     }
 
     /// How many took at most the bound of each bucket, and how long all took.
-    pub fn totals(&self) -> (&[u64; BUCKETS], u64) {
+    pub(super) fn totals(&self) -> (&[u64; BUCKETS], u64) {
         (&self.total, self.sum_us)
     }
 
     /// The last intervals that had something.
-    pub fn intervals(&self) -> Vec<Interval> {
+    pub(super) fn intervals(&self) -> Vec<Interval> {
         let interval =
             |(begun_s, counts): &(u64, [u32; BUCKETS])| Interval { begun_s: *begun_s, counts: counts.to_vec() };
         self.intervals.iter().map(interval).collect()

@@ -15,11 +15,11 @@ const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Most fields of its header.
 const FIELDS_MAX: usize = 64;
 /// Milliseconds that a connection may last.
-pub const CONNECTION_MS: u64 = 10_000;
+pub(super) const CONNECTION_MS: u64 = 10_000;
 
 /// Response.
 #[derive(Debug)]
-pub struct Response {
+pub(super) struct Response {
     /// The status: code and text.
     pub status: &'static str,
     /// Media type of the body.
@@ -30,13 +30,13 @@ pub struct Response {
 
 impl Response {
     /// A text.
-    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
+    pub(super) fn text(status: &'static str, body: impl Into<String>) -> Self {
         Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
     }
 }
 
 /// A connection.
-pub struct Browser {
+pub(super) struct Browser {
     channel: Channel,
     /// Since when it is there.
     since_ms: u64,
@@ -57,28 +57,28 @@ enum Parsed {
 
 impl Browser {
     /// A connection that has just come.
-    pub fn new(channel: Channel, now_ms: u64) -> Self {
+    pub(super) fn new(channel: Channel, now_ms: u64) -> Self {
         Self { channel, since_ms: now_ms, input: BytesMut::new(), output: BytesMut::new(), is_answered: false }
     }
 
     /// Something has happened to its socket.
-    pub fn happened(&mut self, event: &Event) {
+    pub(super) fn happened(&mut self, event: &Event) {
         self.channel.happened(event);
     }
 
     /// Address of the other side.
-    pub fn from(&self) -> String {
+    pub(super) fn from(&self) -> String {
         self.channel.socket().remote()
     }
 
     /// Whether its time is over.
-    pub fn is_late(&self, now_ms: u64) -> bool {
+    pub(super) fn is_late(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.since_ms) > CONNECTION_MS
     }
 
     /// Reads, answers by `answer` once the request is whole, and writes. `names` are the hosts that
     /// it may be sent to. Returns whether the connection is done.
-    pub fn go_on(
+    pub(super) fn go_on(
         &mut self,
         scratch: &mut [u8],
         names: &[String],

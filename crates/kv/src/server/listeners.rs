@@ -15,7 +15,7 @@ const ACCEPTS_MAX: usize = 128;
 const UNTAKEN_MS: u64 = 10_000;
 
 /// The sockets that listen.
-pub struct Listeners {
+pub(super) struct Listeners {
     sockets: Vec<(Listener, Port)>,
     /// Those at which more may have connected.
     readable: BTreeSet<usize>,
@@ -27,7 +27,7 @@ pub struct Listeners {
 
 impl Listeners {
     /// Listens at all addresses of the configuration.
-    pub fn open(runtime: &Runtime) -> io::Result<Self> {
+    pub(super) fn open(runtime: &Runtime) -> io::Result<Self> {
         let config = runtime.config();
         let mut sockets = Vec::new();
         for address in &config.clients.listen {
@@ -48,28 +48,28 @@ impl Listeners {
     }
 
     /// The addresses of a port.
-    pub fn addresses(&self, wanted: Port) -> String {
+    pub(super) fn addresses(&self, wanted: Port) -> String {
         let of_it = self.sockets.iter().filter(|(_, port)| *port == wanted);
         of_it.map(|(listener, _)| listener.local()).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether more may have connected.
-    pub fn is_readable(&self) -> bool {
+    pub(super) fn is_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
     /// Sockets at which more may have connected.
-    pub fn take_readable(&mut self) -> BTreeSet<usize> {
+    pub(super) fn take_readable(&mut self) -> BTreeSet<usize> {
         std::mem::take(&mut self.readable)
     }
 
     /// All sockets, if a connection could not be taken since the last call.
-    pub fn take_again(&mut self) -> std::ops::Range<usize> {
+    pub(super) fn take_again(&mut self) -> std::ops::Range<usize> {
         if std::mem::take(&mut self.accepts_again) { 0..self.sockets.len() } else { 0..0 }
     }
 
     /// Gives connections of a socket to `take`, up to a number: the rest comes after other events.
-    pub fn accept(
+    pub(super) fn accept(
         &mut self,
         key: usize,
         runtime: &mut Runtime,
@@ -108,7 +108,7 @@ impl Listeners {
 
     /// A socket of a port that listens on the network, and its number.
     #[cfg(test)]
-    pub fn find(&self, wanted: Port) -> (usize, std::net::SocketAddr) {
+    pub(super) fn find(&self, wanted: Port) -> (usize, std::net::SocketAddr) {
         let number = self.sockets.iter().position(|(_, port)| *port == wanted).expect("a listener");
         let Listener::Tcp(listener) = &self.sockets[number].0 else { panic!("not of the network") };
         (number, listener.local_addr().expect("an address"))

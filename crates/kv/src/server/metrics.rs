@@ -12,7 +12,7 @@ use crate::store::{Footprint, ReadLevel, Room};
 
 /// Counters of the event loop.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Traffic {
+pub(super) struct Traffic {
     /// Messages that were sent.
     pub messages_sent: u64,
     /// Messages that came.
@@ -31,7 +31,7 @@ pub struct Traffic {
 
 /// Gauges of a replica.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gauges {
+pub(super) struct Gauges {
     /// Room of the store.
     pub room: Room,
     /// Use of the store's medium.
@@ -60,7 +60,7 @@ pub struct Gauges {
 
 impl Gauges {
     /// The gauges now.
-    pub fn of(runtime: &Runtime, node: &Node, clients: &Clients) -> Self {
+    pub(super) fn of(runtime: &Runtime, node: &Node, clients: &Clients) -> Self {
         let (store, (snapshot_senders, is_receiving)) = (node.store(), node.snapshots());
         let wall_ms = clock::wall_ms();
         Self {
@@ -95,7 +95,7 @@ impl Page {
 }
 
 /// The numbers of a replica.
-pub fn page(
+pub(super) fn page(
     state: &State,
     (clients, users_disabled): (&Statistics, usize),
     (traffic, links_up): (&Traffic, usize),
@@ -178,28 +178,7 @@ fn of_clock(page: &mut Page, state: &State) {
 
 fn of_clients(page: &mut Page, state: &State, clients: &Statistics) {
     page.one("clients", "gauge", "Clients that are connected.", state.clients);
-    for (name, help, value) in [
-        ("connections_total", "Clients that have connected.", clients.connections),
-        (
-            "connections_refused_total",
-            "Clients that were refused: there were too many, or they need a password.",
-            clients.connections_refused,
-        ),
-        ("evicted_total", "Clients that were closed, for all together had too much in memory.", clients.evicted),
-        ("http_refused_total", "Clients that were closed, for they have sent a request of HTTP.", clients.http),
-        ("commands_total", "Requests that were answered.", clients.commands),
-        ("errors_total", "Replies that were errors.", clients.errors),
-        ("moved_total", "Requests that were sent to another replica.", clients.moved),
-        ("forwarded_total", "Requests that were passed on to the leader.", clients.forwarded),
-        ("busy_total", "Requests that were refused because too much was under way.", clients.busy),
-        ("full_total", "Requests that were refused because the leader's store has no room.", clients.full),
-        ("unknown_total", "Requests whose outcome is not known.", clients.unknown),
-        ("input_bytes_total", "Bytes of clients.", clients.input_bytes),
-        ("output_bytes_total", "Bytes to clients.", clients.output_bytes),
-        ("hits_total", "Reads that found a key.", clients.hits),
-        ("misses_total", "Reads that found none.", clients.misses),
-        ("expired_total", "Keys that have ended by their deadline.", clients.expired),
-    ] {
+    for (name, help, value) in clients.all() {
         page.one(name, "counter", help, value);
     }
 }

@@ -26,7 +26,7 @@ struct Everything<'a> {
 }
 
 /// The answer to a path. `metrics` makes the numbers for Prometheus.
-pub fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOnce() -> String) -> Response {
+pub(super) fn answer(path: &str, state: &State, latency: &Histogram, metrics: impl FnOnce() -> String) -> Response {
     match path {
         "/" => Response { status: "200 OK", content_type: "text/html; charset=utf-8", body: PAGE.to_owned() },
         "/icon.svg" => Response { status: "200 OK", content_type: "image/svg+xml", body: ICON.to_owned() },

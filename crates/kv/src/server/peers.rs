@@ -2,9 +2,9 @@
 //! link by which requests are passed on (`forwarder`), connections from them and from operators
 //! (`inbound`), and their addresses (`directory`).
 
-pub mod dial;
-pub mod directory;
-pub mod forwarder;
+pub(super) mod dial;
+pub(super) mod directory;
+pub(super) mod forwarder;
 pub mod handshake;
-pub mod inbound;
-pub mod links;
+pub(super) mod inbound;
+pub(super) mod links;

@@ -21,7 +21,7 @@ fn times_of(stat: &str) -> Option<(f64, f64)> {
 }
 
 /// The figures now; 0 where the system has none.
-pub fn now() -> Process {
+pub(super) fn now() -> Process {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
     let (status, limits) = (read("status"), read("limits"));
     let (cpu_user_s, cpu_system_s) = times_of(&read("stat")).unwrap_or_default();

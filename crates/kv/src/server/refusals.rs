@@ -6,7 +6,7 @@ const PERIOD_MS: u64 = 1000;
 
 /// Counts what was told and what was not.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Refusals {
+pub(super) struct Refusals {
     /// When the present period began.
     since_ms: u64,
     told: u64,
@@ -16,7 +16,7 @@ pub struct Refusals {
 impl Refusals {
     /// A connection was refused. Returns how many were left out before, if a line is to be written
     /// of this one.
-    pub fn note(&mut self, now_ms: u64) -> Option<u64> {
+    pub(super) fn note(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms >= self.since_ms + PERIOD_MS {
             (self.since_ms, self.told) = (now_ms, 0);
         }
@@ -29,7 +29,7 @@ impl Refusals {
     }
 
     /// How many were left out, once their period is over.
-    pub fn take_left_out(&mut self, now_ms: u64) -> Option<u64> {
+    pub(super) fn take_left_out(&mut self, now_ms: u64) -> Option<u64> {
         let is_over = self.left_out > 0 && now_ms >= self.since_ms + PERIOD_MS;
         is_over.then(|| std::mem::take(&mut self.left_out))
     }

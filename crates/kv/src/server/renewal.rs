@@ -13,7 +13,7 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// Identities of the files at the last look.
 #[derive(Debug)]
-pub struct Renewal {
+pub(super) struct Renewal {
     next_ms: u64,
     seen: Vec<Stamp>,
 }
@@ -31,12 +31,12 @@ fn stamps(config: &Config) -> Vec<Stamp> {
 
 impl Renewal {
     /// As the files are now. To be called before they are read.
-    pub fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self { next_ms: 0, seen: stamps(config) }
     }
 
     /// Whether it is time to look, and a file has changed since.
-    pub fn is_due(&mut self, config: &Config, now_ms: u64) -> bool {
+    pub(super) fn is_due(&mut self, config: &Config, now_ms: u64) -> bool {
         if now_ms < self.next_ms {
             return false;
         }

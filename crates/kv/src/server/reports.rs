@@ -24,7 +24,7 @@ struct Room {
 
 /// State that was logged last.
 #[derive(Debug, Default)]
-pub struct LastLogged {
+pub(super) struct LastLogged {
     /// Leader, term and role.
     role: (u64, u64, String),
     /// The index of the entry that made the members.
@@ -39,7 +39,7 @@ pub struct LastLogged {
 
 impl LastLogged {
     /// Logs what has changed.
-    pub fn tick(&mut self, node: &Node, runtime: &Runtime) {
+    pub(super) fn tick(&mut self, node: &Node, runtime: &Runtime) {
         let log = runtime.log();
         self.log_members(node, log);
         self.log_role(node, log);
@@ -50,7 +50,7 @@ impl LastLogged {
 
     /// Logs that a snapshot cannot be taken: the replica votes and has what it has, but cannot
     /// catch up.
-    pub fn log_snapshot_mismatch(&mut self, error: &Error, log: &Logger) {
+    pub(super) fn log_snapshot_mismatch(&mut self, error: &Error, log: &Logger) {
         let why = error.to_string();
         if why != self.snapshot_mismatch {
             error!(log, "a snapshot cannot be taken"; "why" => &why);
@@ -131,7 +131,7 @@ impl LastLogged {
 }
 
 /// Logs a notice of the clients' room.
-pub fn log_notice(notice: Notice, log: &Logger) {
+pub(super) fn log_notice(notice: Notice, log: &Logger) {
     match notice {
         Notice::Http { from } => {
             warn!(log, "a client was closed: it has sent a request of HTTP, as a foreign page may have a browser do";

@@ -13,7 +13,7 @@ use crate::config::Config;
 
 /// Purpose of a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Port {
+pub(super) enum Port {
     /// Clients.
     Client,
     /// Replicas and operators.
@@ -24,7 +24,7 @@ pub enum Port {
 
 impl Port {
     /// Its name in the log.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Port::Client => "clients",
             Port::Peer => "peers",
@@ -35,7 +35,7 @@ impl Port {
 
 /// Source of a poll event. The number of a token is this and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     Listener,
     Client,
     Link,
@@ -58,19 +58,19 @@ const SOURCE_SHIFT: u32 = 56;
 
 impl Source {
     /// The token of a key.
-    pub fn token(self, key: u64) -> Token {
+    pub(super) fn token(self, key: u64) -> Token {
         Token(((self as u64) << SOURCE_SHIFT | key) as usize)
     }
 
     /// Source of a token, and its key.
-    pub fn of(token: Token) -> (Source, u64) {
+    pub(super) fn of(token: Token) -> (Source, u64) {
         let word = token.0 as u64;
         (SOURCES[(word >> SOURCE_SHIFT) as usize % SOURCES.len()], word & ((1 << SOURCE_SHIFT) - 1))
     }
 }
 
 /// The services.
-pub struct Runtime {
+pub(super) struct Runtime {
     config: Config,
     log: Logger,
     clock: Clock,
@@ -83,28 +83,28 @@ pub struct Runtime {
 
 impl Runtime {
     /// The services under a configuration. Time begins now.
-    pub fn new(config: Config, log: Logger) -> io::Result<Self> {
+    pub(super) fn new(config: Config, log: Logger) -> io::Result<Self> {
         let (clock, poll, refusals) = (Clock::start(), Poll::new()?, Default::default());
         Ok(Self { config, log, clock, poll, last_key: 0, refusals })
     }
 
     /// The configuration.
-    pub fn config(&self) -> &Config {
+    pub(super) fn config(&self) -> &Config {
         &self.config
     }
 
     /// The log for operators.
-    pub fn log(&self) -> &Logger {
+    pub(super) fn log(&self) -> &Logger {
         &self.log
     }
 
     /// Registry of the sockets whose events are waited for.
-    pub fn registry(&self) -> &Registry {
+    pub(super) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
     /// Waits for events, at most for so long.
-    pub fn wait(&mut self, events: &mut Events, most_us: u64) -> io::Result<()> {
+    pub(super) fn wait(&mut self, events: &mut Events, most_us: u64) -> io::Result<()> {
         match self.poll.poll(events, Some(Duration::from_micros(most_us))) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
             _ => Ok(()),
@@ -112,36 +112,36 @@ impl Runtime {
     }
 
     /// Microseconds since the start.
-    pub fn now_us(&self) -> u64 {
+    pub(super) fn now_us(&self) -> u64 {
         self.clock.now_us()
     }
 
     /// Milliseconds since the start.
-    pub fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 
     /// A key that none has had.
-    pub fn key(&mut self) -> u64 {
+    pub(super) fn key(&mut self) -> u64 {
         self.last_key += 1;
         self.last_key
     }
 
     /// The key that was given last.
     #[cfg(test)]
-    pub fn last_key(&self) -> u64 {
+    pub(super) fn last_key(&self) -> u64 {
         self.last_key
     }
 
     /// Logs that a connection was refused or closed, but not each if there are many.
-    pub fn refuse(&mut self, port: Port, from: &str, why: &str) {
+    pub(super) fn refuse(&mut self, port: Port, from: &str, why: &str) {
         if let Some(left_out) = self.refusals[port as usize].note(self.clock.now_ms()) {
             warn!(self.log, "refused a connection"; "at" => port.name(), "from" => from, "why" => why, "left_out" => left_out);
         }
     }
 
     /// Logs how many refused connections have no line of their own.
-    pub fn log_refusals(&mut self) {
+    pub(super) fn log_refusals(&mut self) {
         let now_ms = self.clock.now_ms();
         for port in [Port::Client, Port::Peer, Port::Browser] {
             if let Some(count) = self.refusals[port as usize].take_left_out(now_ms) {

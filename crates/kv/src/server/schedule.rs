@@ -5,7 +5,7 @@ use super::runtime::Runtime;
 
 /// The due times.
 #[derive(Debug, Default)]
-pub struct Schedule {
+pub(super) struct Schedule {
     ticker: Ticker,
     /// When the oldest entry was made that is not durable.
     unpersisted_since_us: Option<u64>,
@@ -17,17 +17,17 @@ pub struct Schedule {
 
 impl Schedule {
     /// Longest time to wait for events now.
-    pub fn rest_us(&self, is_busy: bool, now_us: u64) -> u64 {
+    pub(super) fn rest_us(&self, is_busy: bool, now_us: u64) -> u64 {
         if is_busy || now_us < self.awake_until_us { 0 } else { self.ticker.next_us().saturating_sub(now_us) }
     }
 
     /// Events have come: others may follow soon.
-    pub fn stay_awake(&mut self, runtime: &Runtime) {
+    pub(super) fn stay_awake(&mut self, runtime: &Runtime) {
         self.awake_until_us = runtime.now_us() + runtime.config().raft.spin_us;
     }
 
     /// Whether a tick is due now. The next comes a tick later.
-    pub fn take_tick(&mut self, runtime: &Runtime) -> bool {
+    pub(super) fn take_tick(&mut self, runtime: &Runtime) -> bool {
         let now_us = runtime.now_us();
         let is_due = self.ticker.is_due(now_us);
         if is_due {
@@ -37,28 +37,28 @@ impl Schedule {
     }
 
     /// Whether entries that are not durable have waited for long enough.
-    pub fn must_persist(&mut self, runtime: &Runtime) -> bool {
+    pub(super) fn must_persist(&mut self, runtime: &Runtime) -> bool {
         let now_us = runtime.now_us();
         now_us - *self.unpersisted_since_us.get_or_insert(now_us) >= runtime.config().raft.persist_us
     }
 
     /// All entries are durable.
-    pub fn persisted(&mut self) {
+    pub(super) fn persisted(&mut self) {
         self.unpersisted_since_us = None;
     }
 
     /// Whether the server was told to end.
-    pub fn is_ending(&self) -> bool {
+    pub(super) fn is_ending(&self) -> bool {
         self.ends_ms.is_some()
     }
 
     /// The server ends so many milliseconds from now, or as soon as it does not lead.
-    pub fn end_in(&mut self, ms: u64, runtime: &Runtime) {
+    pub(super) fn end_in(&mut self, ms: u64, runtime: &Runtime) {
         self.ends_ms = Some(runtime.now_ms() + ms);
     }
 
     /// Whether the server ends now. `leads` if its replica does.
-    pub fn has_ended(&self, leads: impl FnOnce() -> bool, runtime: &Runtime) -> bool {
+    pub(super) fn has_ended(&self, leads: impl FnOnce() -> bool, runtime: &Runtime) -> bool {
         self.ends_ms.is_some_and(|ends_ms| runtime.now_ms() >= ends_ms || !leads())
     }
 }

@@ -11,7 +11,7 @@ use mio::{Interest, Registry, Token};
 
 /// A connected socket.
 #[derive(Debug)]
-pub enum Socket {
+pub(super) enum Socket {
     /// Of the network.
     Tcp(TcpStream),
     /// Of this machine.
@@ -52,17 +52,17 @@ impl AsFd for Socket {
 impl Socket {
     /// Begins to connect. The socket becomes writable when it is done, or has failed
     /// ([`Socket::failure`]).
-    pub fn connect(address: SocketAddr) -> io::Result<Socket> {
+    pub(super) fn connect(address: SocketAddr) -> io::Result<Socket> {
         TcpStream::connect(address).map(Socket::Tcp)
     }
 
     /// Has events of the socket reported under a token.
-    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         either!(self, socket => socket.register(registry, token, Interest::READABLE | Interest::WRITABLE))
     }
 
     /// Why the socket could not connect, if so.
-    pub fn failure(&self) -> Option<io::Error> {
+    pub(super) fn failure(&self) -> Option<io::Error> {
         let failure = either!(self, socket => socket.take_error());
         let is_open = match self {
             Socket::Tcp(socket) => socket.peer_addr().map(drop),
@@ -73,7 +73,7 @@ impl Socket {
 
     /// Sends small pieces at once, and gives up a connection whose bytes nobody has acknowledged
     /// for so long.
-    pub fn tune(&self, silence_ms: Option<u32>) {
+    pub(super) fn tune(&self, silence_ms: Option<u32>) {
         let Socket::Tcp(socket) = self else { return };
         // Each is a help only: the connection works without.
         let _ = socket.set_nodelay(true);
@@ -84,7 +84,7 @@ impl Socket {
     }
 
     /// Whether the other end is on this machine.
-    pub fn is_local(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Socket::Tcp(socket) => socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback()),
             Socket::Unix(_) => true,
@@ -92,7 +92,7 @@ impl Socket {
     }
 
     /// Address of the other end, as far as the network says.
-    pub fn remote(&self) -> String {
+    pub(super) fn remote(&self) -> String {
         match self {
             Socket::Tcp(socket) => socket.peer_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string()),
             Socket::Unix(_) => "unix".to_owned(),
@@ -102,7 +102,7 @@ impl Socket {
 
 /// A socket that listens.
 #[derive(Debug)]
-pub enum Listener {
+pub(super) enum Listener {
     /// On the network.
     Tcp(TcpListener),
     /// On this machine, at a path that is removed in the end.
@@ -111,7 +111,7 @@ pub enum Listener {
 
 impl Listener {
     /// Listens at an address `HOST:PORT`. The error names it.
-    pub fn tcp(address: &str) -> io::Result<Listener> {
+    pub(super) fn tcp(address: &str) -> io::Result<Listener> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in std::net::ToSocketAddrs::to_socket_addrs(address).map_err(named)? {
@@ -124,7 +124,7 @@ impl Listener {
     }
 
     /// Listens at a path, in place of a socket that nobody listens at any more.
-    pub fn unix(path: &Path) -> io::Result<Listener> {
+    pub(super) fn unix(path: &Path) -> io::Result<Listener> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()));
         match std::os::unix::net::UnixStream::connect(path) {
@@ -138,7 +138,7 @@ impl Listener {
     }
 
     /// The address that it listens at.
-    pub fn local(&self) -> String {
+    pub(super) fn local(&self) -> String {
         match self {
             Listener::Tcp(listener) => {
                 listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string())
@@ -148,7 +148,7 @@ impl Listener {
     }
 
     /// Has events reported under a token.
-    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Listener::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
             Listener::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
@@ -156,7 +156,7 @@ impl Listener {
     }
 
     /// The next that has connected, or `None`.
-    pub fn accept(&self) -> io::Result<Option<Socket>> {
+    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         let accepted = match self {
             Listener::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
             Listener::Unix(listener, _) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),

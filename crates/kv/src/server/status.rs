@@ -12,7 +12,7 @@ use crate::node::{Node, Role};
 const READY_LAG_MAX: u64 = 1000;
 
 /// The status now.
-pub fn state(runtime: &Runtime, node: &Node, clients: &Clients, directory: &PeerDirectory) -> State {
+pub(super) fn state(runtime: &Runtime, node: &Node, clients: &Clients, directory: &PeerDirectory) -> State {
     let (status, room, clock) = (node.status(), node.room(), node.clock());
     let lag = status.committed.saturating_sub(status.applied);
     let serves = matches!(status.role, Role::Leader | Role::Follower | Role::Learner) && status.leader != 0;

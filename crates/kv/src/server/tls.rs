@@ -56,7 +56,7 @@ pub struct TlsAcceptor(Arc<ServerConfig>);
 impl TlsAcceptor {
     /// By the files of a configuration. With authorities, the other side must have a certificate
     /// too.
-    pub fn new(tls: &Tls) -> Result<Self> {
+    pub(crate) fn new(tls: &Tls) -> Result<Self> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| error.to_string())?;
         let builder = match &tls.authorities {
@@ -71,7 +71,7 @@ impl TlsAcceptor {
     }
 
     /// The side of one connection.
-    pub fn connection(&self) -> std::io::Result<Connection> {
+    pub(crate) fn connection(&self) -> std::io::Result<Connection> {
         let made = ServerConnection::new(Arc::clone(&self.0));
         made.map(Connection::Server).map_err(std::io::Error::other)
     }

@@ -43,7 +43,7 @@ pub fn members_entry_context(clock_ms: u64, change: &ConfChangeV2) -> Bytes {
 }
 
 /// Whether an entry changes members.
-pub fn is_change_of_members(entry: &Entry) -> bool {
+pub(crate) fn is_change_of_members(entry: &Entry) -> bool {
     entry.entry_type == EntryType::EntryConfChangeV2
 }
 
@@ -71,7 +71,7 @@ pub fn changes_of(entry: &Entry) -> Result<Vec<Change>> {
 }
 
 /// Whether every store takes an entry: it can be read, and nothing in it is too long.
-pub fn is_sound(entry: &Entry) -> bool {
+pub(crate) fn is_sound(entry: &Entry) -> bool {
     let fits = |Change { key, value }: &Change| {
         key.len() <= KEY_BYTES_MAX && value.as_ref().is_none_or(|value| value.len() <= VALUE_BYTES_MAX)
     };
@@ -82,7 +82,7 @@ pub fn is_sound(entry: &Entry) -> bool {
 }
 
 /// Whether another version of the program has made an entry, which this one cannot read.
-pub fn is_of_other_version(entry: &Entry) -> bool {
+pub(crate) fn is_of_other_version(entry: &Entry) -> bool {
     read(entry).is_err_and(|error| error.kind() == ErrorKind::Version)
 }
 

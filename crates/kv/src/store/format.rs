@@ -31,13 +31,13 @@ impl SnapshotFormat {
 
     /// Content of an offer of a snapshot: the format, and the content's length in bytes, if that
     /// matters.
-    pub fn offer(self, bytes: u64) -> Bytes {
+    pub(crate) fn offer(self, bytes: u64) -> Bytes {
         [&[self.number()][..], &bytes.to_le_bytes()].concat().into()
     }
 
     /// The number of bytes that an offer says. Error: `Configuration` if a store of this format
     /// cannot take it.
-    pub fn check(self, said: &[u8]) -> Result<u64> {
+    pub(crate) fn check(self, said: &[u8]) -> Result<u64> {
         let (number, bytes) = said.split_first().map_or((0, said), |(number, bytes)| (*number, bytes));
         if let (true, Ok(bytes)) = (number == self.number(), bytes.try_into()) {
             return Ok(u64::from_le_bytes(bytes));

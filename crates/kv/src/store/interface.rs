@@ -61,7 +61,7 @@ impl Room {
     }
 
     /// Bytes that are little for it.
-    pub fn little(&self) -> u64 {
+    pub(crate) fn little(&self) -> u64 {
         (self.total / 64).min(1 << 20)
     }
 }

@@ -12,7 +12,7 @@ use super::error::ErrorKind;
 use super::{Outgoing, Store};
 
 /// A snapshot that was offered to a replica.
-pub struct Taken {
+pub(crate) struct Taken {
     /// Whom it is for.
     pub to: u64,
     /// The snapshot.
@@ -20,7 +20,7 @@ pub struct Taken {
 }
 
 /// A store, or its place while it is elsewhere.
-pub struct Log {
+pub(crate) struct Log {
     store: Option<Box<dyn Store>>,
     chunk_bytes: usize,
     taken: RefCell<Vec<Taken>>,
@@ -30,28 +30,28 @@ const ELSEWHERE: &str = "the store is here while Raft is run";
 
 impl Log {
     /// Raft's view of a store, whose snapshots come in chunks of about `chunk_bytes`.
-    pub fn new(store: Box<dyn Store>, chunk_bytes: usize) -> Self {
+    pub(crate) fn new(store: Box<dyn Store>, chunk_bytes: usize) -> Self {
         Self { store: Some(store), chunk_bytes, taken: RefCell::default() }
     }
 
     /// The store.
-    pub fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         &**self.store.as_ref().expect(ELSEWHERE)
     }
 
     /// The store, to change it.
-    pub fn store_mut(&mut self) -> &mut dyn Store {
+    pub(crate) fn store_mut(&mut self) -> &mut dyn Store {
         &mut **self.store.as_mut().expect(ELSEWHERE)
     }
 
     /// Takes the store out. Raft must not be run any more.
-    pub fn take_store(&mut self) -> Box<dyn Store> {
+    pub(crate) fn take_store(&mut self) -> Box<dyn Store> {
         self.taken.take();
         self.store.take().expect(ELSEWHERE)
     }
 
     /// The snapshots that were offered since the last call.
-    pub fn taken(&self) -> Vec<Taken> {
+    pub(crate) fn taken(&self) -> Vec<Taken> {
         self.taken.take()
     }
 }

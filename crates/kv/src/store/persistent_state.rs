@@ -59,7 +59,7 @@ impl PersistentState {
     }
 
     /// Whether it has no more members than fit.
-    pub fn fits(&self) -> bool {
+    pub(crate) fn fits(&self) -> bool {
         let ConfState { voters, learners, voters_outgoing, learners_next, .. } = &self.members;
         let lists = [voters, learners, voters_outgoing, learners_next];
         let count: usize = lists.iter().map(|list| list.len()).sum();

@@ -17,7 +17,6 @@ mod counted;
 mod disk;
 mod frame;
 mod item;
-mod known_room;
 mod open;
 mod outgoing;
 mod pairs;
@@ -44,9 +43,9 @@ use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::{Checkpoint, Taking};
 pub use config::WalConfig;
 use counted::Counted;
-pub use disk::{Disk, DiskFile, Files};
+pub(crate) use disk::Files;
+pub use disk::{Disk, DiskFile};
 use item::Item;
-use known_room::KnownRoom;
 use pairs::Pairs;
 pub use sim_disk::SimDisk;
 use tail::Tail;
@@ -70,8 +69,10 @@ pub struct WalStore {
     taking: Option<Taking>,
     /// States that were given up, of which a part goes at a time.
     let_go: Vec<Pairs>,
-    /// How much room the disk has.
-    known: KnownRoom,
+    /// Whether the disk had no room for the last write.
+    is_blocked: bool,
+    /// Calls that are left until the state is written out again, which had no room.
+    rests: u32,
     shortages: Shortages,
     /// The first failure of the medium. What is in the files is not known after it.
     failure: Option<Error>,
@@ -91,7 +92,7 @@ impl WalStore {
     }
 
     /// Opens the store on a disk.
-    pub fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, config: &WalConfig) -> Result<Self> {
         let disk = Counted::new(disk);
         let open::Found { tail, persistent_state, base, ring, pairs, applied, is_partial } =
             open::open(&disk, config.ring_bytes)?;
@@ -108,7 +109,8 @@ impl WalStore {
             receiving: None,
             taking: None,
             let_go: Vec::new(),
-            known: KnownRoom::default(),
+            is_blocked: false,
+            rests: 0,
             shortages: Shortages::default(),
             failure: None,
         };
@@ -214,7 +216,7 @@ impl Store for WalStore {
     fn persist(&mut self) -> Result<()> {
         self.check_usable()?;
         let persisted = self.tail.persist(self.config.extent_bytes);
-        self.known.is_blocked = persisted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        self.is_blocked = persisted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
         self.watch(persisted)
     }
 
@@ -367,7 +369,7 @@ impl Store for WalStore {
         if stepped.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full) {
             // The state as it was, and all logs since, are as they were.
             self.give_up_checkpoint();
-            self.known.rests = RESTS;
+            self.rests = RESTS;
             return Ok(false);
         }
         stepped

@@ -76,7 +76,7 @@ pub struct Forwarded {
 
 impl Forward {
     /// Bytes that it takes in a frame.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let of = |bytes: &Bytes| LENGTH_BYTES + bytes.len();
         let of_one = |asked: &ForwardedCommand| {
             1 + asked.said.as_ref().map_or(0, of) + LENGTH_BYTES + asked.request.iter().map(of).sum::<usize>()

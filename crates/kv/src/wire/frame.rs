@@ -7,7 +7,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crate::codec::{Malformed, Read, Reader};
 
 /// Version of the protocol between replicas.
-pub const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 /// Most bytes behind a checksum: an entry of the largest request, and what it takes to say it.
 pub const FRAME_BYTES_MAX: usize = 97 << 20;
 const HEADER_BYTES: usize = 8;

@@ -30,7 +30,7 @@ const TYPES: [MessageType; 13] = [
 ///
 /// # Panics
 /// If it is one that a replica has for itself.
-pub fn put_message(message: &Message, out: &mut BytesMut) {
+pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
     let kind = TYPES.iter().position(|kind| *kind == message.msg_type).expect("a message for another replica");
     out.put_u8(kind as u8);
     let numbers = [
@@ -58,7 +58,7 @@ pub fn put_message(message: &Message, out: &mut BytesMut) {
 }
 
 /// The message that was put.
-pub fn get_message(bytes: Bytes) -> Read<Message> {
+pub(super) fn get_message(bytes: Bytes) -> Read<Message> {
     let mut reader = Reader::new(bytes);
     let kind = usize::from(reader.u8("the type")?);
     let mut message =

@@ -13,7 +13,7 @@ const FETCH: u8 = 2;
 const CHUNK: u8 = 3;
 
 /// Most bytes of a chunk.
-pub const CHUNK_BYTES_MAX: usize = 4 << 20;
+pub(super) const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// Asks for a chunk of the snapshot that an earlier message of Raft has offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

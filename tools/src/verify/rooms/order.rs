@@ -61,7 +61,7 @@ pub const ORDERS: &[Order] = &[
     },
     Order {
         package: "perdura-kv",
-        storeys: &["server sim", "client", "acl node", "command store", "machine", "entry wire", "codec config resp"],
+        storeys: &["server", "client", "acl node sim", "command store", "machine", "entry wire", "codec config resp"],
     },
     Order { package: "perdura-capi", storeys: &["server map", "row", "barrier", "failure", "message"] },
 ];

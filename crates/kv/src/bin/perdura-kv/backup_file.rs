@@ -15,7 +15,7 @@ const FRAME_BYTES_MAX: u32 = 8 << 20;
 
 /// Origin of the backup.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Head {
+pub(crate) struct Head {
     pub index: u64,
     pub term: u64,
     pub format: String,
@@ -23,7 +23,7 @@ pub struct Head {
 }
 
 /// A backup that is read.
-pub struct Backup {
+pub(crate) struct Backup {
     name: String,
     file: BufReader<File>,
     pub head: Head,
@@ -40,7 +40,7 @@ pub struct Backup {
 /// The first frame is the head as JSON: index, term, format and cluster. The others are the
 /// snapshot's chunks, in order; the last is empty, so that a file that was cut off is known as
 /// such.
-pub struct NewBackup {
+pub(crate) struct NewBackup {
     name: String,
     file: BufWriter<File>,
 }
@@ -69,7 +69,7 @@ fn private(name: &str) -> std::io::Result<File> {
 
 impl NewBackup {
     /// A new file, which must not be there.
-    pub fn create(name: &str, head: &Head) -> Outcome<NewBackup> {
+    pub(crate) fn create(name: &str, head: &Head) -> Outcome<NewBackup> {
         if Path::new(name).exists() {
             return Err(Failure::refused(format!("{name}: it exists; name a new file")));
         }
@@ -82,14 +82,14 @@ impl NewBackup {
     }
 
     /// Appends a chunk; an empty one is the end.
-    pub fn put(&mut self, chunk: &[u8]) -> Outcome<()> {
+    pub(crate) fn put(&mut self, chunk: &[u8]) -> Outcome<()> {
         let header = [chunk.len() as u32, crc32c::crc32c(chunk)].map(u32::to_le_bytes).concat();
         let put = self.file.write_all(&header).and_then(|()| self.file.write_all(chunk));
         put.map_err(named(&self.name))
     }
 
     /// Makes the file durable, and gives it its name, durably.
-    pub fn finish(self) -> Outcome<()> {
+    pub(crate) fn finish(self) -> Outcome<()> {
         let name = self.name;
         let file = self.file.into_inner().map_err(|error| named(&name)(error.into_error()))?;
         let directory = match Path::new(&name).parent() {
@@ -105,7 +105,7 @@ impl NewBackup {
 
 impl Backup {
     /// Opens a file and reads its head.
-    pub fn open(name: &str) -> Outcome<Backup> {
+    pub(crate) fn open(name: &str) -> Outcome<Backup> {
         let mut file = BufReader::new(File::open(name).map_err(named(name))?);
         let mut magic = [0; 8];
         file.read_exact(&mut magic).map_err(named(name))?;
@@ -119,7 +119,7 @@ impl Backup {
     }
 
     /// The next chunk, or `None` at the end. Error: it is damaged or cut off, or something follows.
-    pub fn chunk(&mut self) -> Outcome<Option<Vec<u8>>> {
+    pub(crate) fn chunk(&mut self) -> Outcome<Option<Vec<u8>>> {
         if self.is_over {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use super::outcome::{Failure, Outcome};
 
 /// Opens the data as `serve` does, reads all entries and all that is applied, and says what was
 /// found.
-pub fn check(config: &Config) -> Outcome<()> {
+pub(crate) fn check(config: &Config) -> Outcome<()> {
     let pool = pool::open(config)?;
     let store = &*pool.store;
     let persistent_state = store.persistent_state();

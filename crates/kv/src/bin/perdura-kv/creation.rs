@@ -15,7 +15,7 @@ fn drawn<T>(drawn: std::io::Result<T>) -> Outcome<T> {
 }
 
 /// The first replica of a new cluster.
-pub fn init(config: &Config) -> Outcome<()> {
+pub(crate) fn init(config: &Config) -> Outcome<()> {
     let (cluster, replica) = (drawn(draw_long())?, drawn(draw())?);
     pool::create(config, &PersistentState::founder(cluster, replica, vec![replica]), wall_ms())?;
     println!("made replica {replica}, the first of cluster {cluster:032x}, in {}", config.directory.display());
@@ -36,7 +36,7 @@ fn left(config: &Config, replica: u64, lacks: &str) -> impl Fn(Failure) -> Failu
 }
 
 /// A replica that joins the cluster of a member.
-pub fn join(config: &Config, to: &str) -> Outcome<()> {
+pub(crate) fn join(config: &Config, to: &str) -> Outcome<()> {
     let cluster = line::Line::open(config, to)?.cluster;
     let replica = drawn(draw())?;
     pool::create(config, &PersistentState::joiner(cluster, replica), wall_ms())?;
@@ -48,7 +48,7 @@ pub fn join(config: &Config, to: &str) -> Outcome<()> {
 }
 
 /// The first replica of a new cluster with the data of a backup.
-pub fn restore(config: &Config, file: &str) -> Outcome<()> {
+pub(crate) fn restore(config: &Config, file: &str) -> Outcome<()> {
     let mut backup = Backup::open(file)?;
     let is_wal = config.store.kind == perdura_kv::config::StoreKind::Wal;
     if is_wal != (backup.head.format == "wal") {
@@ -64,7 +64,7 @@ pub fn restore(config: &Config, file: &str) -> Outcome<()> {
 
 /// Makes the first replica of a new cluster with the chunks of a snapshot of an index and its term.
 /// `from` names it in errors.
-pub fn found(
+pub(crate) fn found(
     config: &Config,
     from: &str,
     (index, term): (u64, u64),

@@ -22,7 +22,7 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 /// The connection.
-pub struct Line {
+pub(crate) struct Line {
     address: String,
     stream: Box<dyn Stream>,
     frames: Frames,
@@ -32,7 +32,7 @@ pub struct Line {
 
 impl Line {
     /// TlsConnector to a replica and is let in.
-    pub fn open(config: &Config, address: &str) -> Outcome<Line> {
+    pub(crate) fn open(config: &Config, address: &str) -> Outcome<Line> {
         let named =
             |error: std::io::Error| Failure::refused(format!("{address}: {error}: is a replica running there?"));
         let mut last = None;
@@ -95,7 +95,7 @@ impl Line {
     }
 
     /// The bytes of an answer.
-    pub fn answer_bytes(&mut self) -> Outcome<Bytes> {
+    pub(crate) fn answer_bytes(&mut self) -> Outcome<Bytes> {
         match self.hear()? {
             Handshake::AdminResponse(bytes) => Ok(bytes),
             Handshake::Refusal(why) => Err(self.failed(&why)),
@@ -104,7 +104,7 @@ impl Line {
     }
 
     /// Asks, and waits for the answer.
-    pub fn ask(&mut self, question: &AdminRequest) -> Outcome<AdminResponse> {
+    pub(crate) fn ask(&mut self, question: &AdminRequest) -> Outcome<AdminResponse> {
         let text = serde_json::to_vec(question).map_err(|error| self.failed(&error.to_string()))?;
         self.say(&Handshake::AdminRequest(text.into()))?;
         let bytes = self.answer_bytes()?;
@@ -113,11 +113,11 @@ impl Line {
 }
 
 /// How often a question that cannot be answered now is asked again, and after how long.
-pub const TRIES: u32 = 100;
-pub const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const TRIES: u32 = 100;
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks the leader, beginning with the replica at an address. Returns the cluster.
-pub fn ask_leader(config: &Config, address: &str, question: &AdminRequest) -> Outcome<u128> {
+pub(crate) fn ask_leader(config: &Config, address: &str, question: &AdminRequest) -> Outcome<u128> {
     let mut next = address.to_owned();
     let mut why = String::new();
     for _ in 0..TRIES {

@@ -10,6 +10,7 @@
 //! could not be done, or the command is wrong.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod backup_file;
 mod check;

@@ -12,7 +12,7 @@ fn address(config: &Config, to: Option<String>) -> String {
 }
 
 /// Prints how a replica stands. Fails if it cannot serve.
-pub fn status(config: &Config, to: Option<String>, json: bool) -> Outcome<()> {
+pub(crate) fn status(config: &Config, to: Option<String>, json: bool) -> Outcome<()> {
     let address = address(config, to);
     let state = match Line::open(config, &address)?.ask(&AdminRequest::Status)? {
         AdminResponse::Status(state) => state,
@@ -50,7 +50,7 @@ fn id(word: &str) -> Outcome<u64> {
 }
 
 /// Has the leader change members, or hand over.
-pub fn change(config: &Config, to: Option<String>, name: &str, words: &[String]) -> Outcome<()> {
+pub(crate) fn change(config: &Config, to: Option<String>, name: &str, words: &[String]) -> Outcome<()> {
     let replica = id(&words[0])?;
     let question = match name {
         "add" => AdminRequest::Join { replica, peer: words[1].clone(), client: words[2].clone() },
@@ -87,7 +87,7 @@ fn begin_backup(line: &mut Line, address: &str) -> Outcome<Head> {
 }
 
 /// Copies what a replica has applied into a file.
-pub fn backup(config: &Config, to: Option<String>, name: &str) -> Outcome<()> {
+pub(crate) fn backup(config: &Config, to: Option<String>, name: &str) -> Outcome<()> {
     let address = address(config, to);
     let mut line = Line::open(config, &address)?;
     let head = begin_backup(&mut line, &address)?;

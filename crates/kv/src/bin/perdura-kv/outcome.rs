@@ -4,21 +4,21 @@ use perdura_kv::server::pool::StartError;
 
 /// Why a command was not carried out: the exit status and what is said.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub status: u8,
     pub text: String,
 }
 
-pub type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
     /// It could not be done.
-    pub fn refused(text: impl Into<String>) -> Self {
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self { status: 2, text: text.into() }
     }
 
     /// The data are damaged.
-    pub fn damaged(text: impl Into<String>) -> Self {
+    pub(crate) fn damaged(text: impl Into<String>) -> Self {
         Self { status: 1, text: text.into() }
     }
 }

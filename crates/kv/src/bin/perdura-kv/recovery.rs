@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// of its log count, also those that this replica does not know to be committed: what was
 /// acknowledged is among them if it ever came here. What came here only to be acknowledged
 /// elsewhere may be lost: the replica that has most of the log is the one to recover from.
-pub fn recover(config: &Config, from: &str) -> Outcome<()> {
+pub(crate) fn recover(config: &Config, from: &str) -> Outcome<()> {
     if !Path::new(from).is_dir() {
         return creation::restore(config, from);
     }

@@ -6,7 +6,7 @@ use lexopt::Arg::{Long, Short, Value};
 use lexopt::{Error, Parser};
 
 /// Command of the program.
-pub enum Command {
+pub(crate) enum Command {
     /// Say how it is used.
     Help,
     /// Say which version it is.
@@ -17,7 +17,7 @@ pub enum Command {
 
 /// Arguments of a command.
 #[derive(Default)]
-pub struct SnapshotTransfer {
+pub(crate) struct SnapshotTransfer {
     /// The configuration's file.
     pub config: PathBuf,
     /// The address of a replica.
@@ -50,7 +50,7 @@ const FORMS: [Form; 12] = [
 ];
 
 /// Parses the words of a command line.
-pub fn parse(mut parser: Parser) -> Result<Command, Error> {
+pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
     let mut before = None;
     let form = loop {
         let word = match parser.next()? {

@@ -1,7 +1,7 @@
 //! The elements of patterns: what one byte of a text may be.
 
 /// An element of a pattern: which bytes may be in its place.
-pub enum Element<'a> {
+pub(super) enum Element<'a> {
     /// This one.
     One(u8),
     /// Any.
@@ -11,7 +11,7 @@ pub enum Element<'a> {
 }
 
 /// The element at the front of a pattern and its length. `None` at the end, or at a star.
-pub fn element(pattern: &[u8]) -> Option<(usize, Element<'_>)> {
+pub(super) fn element(pattern: &[u8]) -> Option<(usize, Element<'_>)> {
     Some(match pattern {
         [] | [b'*', ..] => return None,
         [b'?', ..] => (1, Element::Any),
@@ -35,7 +35,7 @@ fn end_of_set(rest: &[u8]) -> usize {
 
 impl Element<'_> {
     /// Whether a byte may be it.
-    pub fn has(&self, byte: u8) -> bool {
+    pub(super) fn has(&self, byte: u8) -> bool {
         match self {
             Element::One(one) => *one == byte,
             Element::Any => true,

@@ -76,7 +76,7 @@ impl Segment {
 }
 
 /// Whether a text matches a pattern, and the steps that it took.
-pub fn matched(pattern: &[u8], text: &[u8]) -> (bool, usize) {
+pub(super) fn matched(pattern: &[u8], text: &[u8]) -> (bool, usize) {
     let (first, mut pattern) = Segment::take(pattern);
     let mut steps = first.steps() + first.length;
     if pattern.is_empty() {

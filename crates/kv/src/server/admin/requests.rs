@@ -31,7 +31,7 @@ struct Handover {
 
 /// The requests that wait.
 #[derive(Default)]
-pub struct Admin {
+pub(crate) struct Admin {
     last_ticket: u64,
     /// Connections that wait for a ticket.
     waiting: BTreeMap<u64, u64>,
@@ -39,7 +39,7 @@ pub struct Admin {
 }
 
 /// Parts of the server that requests touch.
-pub struct AdminContext<'a> {
+pub(crate) struct AdminContext<'a> {
     pub runtime: &'a Runtime,
     pub node: &'a mut Node,
     pub clients: &'a Clients,
@@ -138,7 +138,7 @@ impl AdminContext<'_> {
     }
 
     /// Begins a backup of what is applied.
-    pub fn begin_backup(&mut self, key: u64) -> Result<(), AdminResponse> {
+    pub(crate) fn begin_backup(&mut self, key: u64) -> Result<(), AdminResponse> {
         let config = self.runtime.config();
         let snapshot = self.node.store().snapshot(config.raft.chunk_size.0 as usize);
         let snapshot = snapshot.map_err(|error| failed(format!("no snapshot can be taken now: {error}")))?;
@@ -153,18 +153,18 @@ impl AdminContext<'_> {
 
 impl Admin {
     /// A ticket of the server's own.
-    pub fn ticket(&mut self) -> u64 {
+    pub(crate) fn ticket(&mut self) -> u64 {
         self.last_ticket += 1;
         OWN | self.last_ticket
     }
 
     /// Whether a ticket is the server's own.
-    pub fn is_own(ticket: u64) -> bool {
+    pub(crate) fn is_own(ticket: u64) -> bool {
         ticket & OWN != 0
     }
 
     /// Does a request of a connection. It is answered at once, or when it is done.
-    pub fn request(&mut self, key: u64, request: &[u8], mut context: AdminContext<'_>) -> store::Result<()> {
+    pub(crate) fn request(&mut self, key: u64, request: &[u8], mut context: AdminContext<'_>) -> store::Result<()> {
         let response = match serde_json::from_slice(request) {
             Err(error) => Some(failed(format!("a question that this version does not know: {error}"))),
             Ok(AdminRequest::Status) => {
@@ -273,7 +273,7 @@ impl Admin {
     }
 
     /// Answers requests to hand leadership over that are done, or have failed.
-    pub fn tick(&mut self, mut context: AdminContext<'_>) {
+    pub(crate) fn tick(&mut self, mut context: AdminContext<'_>) {
         let (leader, now_ms) = (context.node.status().leader, context.runtime.now_ms());
         self.handovers.retain(|Handover { connection, to, until_ms }| {
             if leader == *to {
@@ -287,7 +287,7 @@ impl Admin {
     }
 
     /// A ticket of the server's own is done.
-    pub fn done(&mut self, ticket: u64, outcome: Outcome, mut context: AdminContext<'_>) {
+    pub(crate) fn done(&mut self, ticket: u64, outcome: Outcome, mut context: AdminContext<'_>) {
         let Some(key) = self.waiting.remove(&ticket) else { return };
         let response = match outcome {
             Outcome::Applied => AdminResponse::Done,
@@ -304,7 +304,7 @@ impl Admin {
 
     /// Number of requests that wait for a ticket.
     #[cfg(test)]
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 }

@@ -29,7 +29,7 @@ const RETRY_MS: [u64; 2] = [50, 1000];
 const GREETING_MS: u64 = 3000;
 
 /// How links are made.
-pub struct DialSettings {
+pub(crate) struct DialSettings {
     /// First frame, but for the replica it is meant for.
     pub hello: Hello,
     /// Encryption.
@@ -54,7 +54,7 @@ enum State {
 
 /// Change of a link's state.
 #[derive(Debug, PartialEq, Eq)]
-pub enum LinkEvent {
+pub(crate) enum LinkEvent {
     /// Messages go.
     Up,
     /// They do not any more, and why.
@@ -63,7 +63,7 @@ pub enum LinkEvent {
 
 /// The link to a replica.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     replica: u64,
     address: String,
     token: Token,
@@ -81,7 +81,7 @@ pub struct Link {
 
 /// Messages of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkTraffic {
+pub(crate) struct LinkTraffic {
     /// Those that went.
     pub sent: u64,
     /// Those that were dropped because too much waited.
@@ -116,7 +116,7 @@ impl Queue {
 
 impl Link {
     /// A link to a replica at an address, which is down.
-    pub fn new(replica: u64, address: String, token: Token) -> Self {
+    pub(crate) fn new(replica: u64, address: String, token: Token) -> Self {
         let state = State::Down { until_ms: 0 };
         let (frames, output) = (Frames::default(), BytesMut::new());
         let (traffic, logged) = (LinkTraffic::default(), String::new());
@@ -125,32 +125,32 @@ impl Link {
     }
 
     /// One by which requests are passed on.
-    pub fn of_forwards(replica: u64, address: String, token: Token) -> Self {
+    pub(crate) fn of_forwards(replica: u64, address: String, token: Token) -> Self {
         Self { forwards: Some(Queue::default()), ..Self::new(replica, address, token) }
     }
 
     /// The replica at its other end.
-    pub fn replica(&self) -> u64 {
+    pub(crate) fn replica(&self) -> u64 {
         self.replica
     }
 
     /// Where it goes.
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
     /// Whether messages go.
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
 
     /// Messages so far.
-    pub fn traffic(&self) -> LinkTraffic {
+    pub(crate) fn traffic(&self) -> LinkTraffic {
         self.traffic
     }
 
     /// Puts a message into the queue, if the link is up and has room.
-    pub fn send(&mut self, message: &PeerMessage, settings: &DialSettings) {
+    pub(crate) fn send(&mut self, message: &PeerMessage, settings: &DialSettings) {
         if !self.is_up() {
             return;
         }
@@ -163,7 +163,7 @@ impl Link {
     }
 
     /// Puts a request into the queue of a link that is up.
-    pub fn pass(&mut self, forward: &Forward) {
+    pub(crate) fn pass(&mut self, forward: &Forward) {
         let Some(queue) = &mut self.forwards else { return };
         queue.sent(self.output.len());
         let before = self.output.len();
@@ -174,7 +174,7 @@ impl Link {
 
     /// The first request of which not all was sent when the link ended, or now. All before it may
     /// have come to the other side.
-    pub fn unsent(&mut self) -> u64 {
+    pub(crate) fn unsent(&mut self) -> u64 {
         let Some(queue) = &mut self.forwards else { return u64::MAX };
         if let State::Up(_) = self.state {
             queue.sent(self.output.len());
@@ -183,12 +183,12 @@ impl Link {
     }
 
     /// Answers that have come.
-    pub fn take_answers(&mut self) -> Vec<Forwarded> {
+    pub(crate) fn take_answers(&mut self) -> Vec<Forwarded> {
         self.forwards.as_mut().map(|queue| std::mem::take(&mut queue.answers)).unwrap_or_default()
     }
 
     /// Sends what waits, as far as it goes.
-    pub fn flush(&mut self, now_ms: u64) -> Option<LinkEvent> {
+    pub(crate) fn flush(&mut self, now_ms: u64) -> Option<LinkEvent> {
         let State::Up(channel) = &mut self.state else { return None };
         if self.output.is_empty() {
             return None;
@@ -200,7 +200,7 @@ impl Link {
     }
 
     /// Looks at what is due: a new try, or the end of a try that takes too long.
-    pub fn tick(&mut self, settings: &DialSettings, registry: &Registry, now_ms: u64) -> Option<LinkEvent> {
+    pub(crate) fn tick(&mut self, settings: &DialSettings, registry: &Registry, now_ms: u64) -> Option<LinkEvent> {
         let outcome = match &mut self.state {
             State::Down { until_ms } if *until_ms <= now_ms => self.begin(settings, registry, now_ms),
             State::Naming(found) => match found.try_recv() {
@@ -253,7 +253,7 @@ impl Link {
     }
 
     /// Something has happened to the socket.
-    pub fn happened(
+    pub(crate) fn happened(
         &mut self,
         event: &Event,
         settings: &DialSettings,

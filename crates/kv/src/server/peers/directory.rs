@@ -24,7 +24,7 @@ const NON_MEMBER_MS: u64 = 30_000;
 
 /// The addresses.
 #[derive(Debug, Default)]
-pub struct PeerDirectory {
+pub(crate) struct PeerDirectory {
     persisted: BTreeMap<u64, Addresses>,
     announced: BTreeMap<u64, Addresses>,
     /// Replicas with persisted addresses that are no members, and since when this leader knows.
@@ -38,7 +38,7 @@ pub struct PeerDirectory {
 impl PeerDirectory {
     /// Reads the persisted addresses. Those that another replica has announced before any was
     /// persisted count no more then: nothing could be held against them.
-    pub fn read(&mut self, node: &Node) -> store::Result<()> {
+    pub(crate) fn read(&mut self, node: &Node) -> store::Result<()> {
         let (store, own) = (node.store(), node.id());
         if store.is_partial() {
             return Ok(());
@@ -64,7 +64,7 @@ impl PeerDirectory {
 
     /// A replica has announced its addresses. If too many non-members have, one of them is
     /// forgotten, but none that `keeps` names.
-    pub fn announce(&mut self, replica: u64, addresses: Addresses, keeps: impl Fn(u64) -> bool) {
+    pub(crate) fn announce(&mut self, replica: u64, addresses: Addresses, keeps: impl Fn(u64) -> bool) {
         self.announced.insert(replica, addresses);
         let non_members = || self.announced.keys().copied().filter(|id| *id != replica && !keeps(*id));
         if non_members().count() >= NON_MEMBERS_MAX
@@ -76,7 +76,7 @@ impl PeerDirectory {
     }
 
     /// Persists addresses of a replica that is to join.
-    pub fn persist(
+    pub(crate) fn persist(
         &mut self,
         replica: u64,
         addresses: Addresses,
@@ -94,23 +94,23 @@ impl PeerDirectory {
     }
 
     /// Addresses of a replica, if they are known.
-    pub fn find(&self, replica: u64) -> Option<&Addresses> {
+    pub(crate) fn find(&self, replica: u64) -> Option<&Addresses> {
         self.announced.get(&replica).or_else(|| self.persisted.get(&replica))
     }
 
     /// Persisted addresses of a replica.
-    pub fn persisted(&self, replica: u64) -> Option<&Addresses> {
+    pub(crate) fn persisted(&self, replica: u64) -> Option<&Addresses> {
         self.persisted.get(&replica)
     }
 
     /// Replicas that are persisted with this address for replicas.
-    pub fn at_peer(&self, peer: &str) -> Vec<u64> {
+    pub(crate) fn at_peer(&self, peer: &str) -> Vec<u64> {
         self.persisted.iter().filter(|(_, addresses)| addresses.peer == peer).map(|(id, _)| *id).collect()
     }
 
     /// Persists what members have announced, and removes addresses of non-members in time, if this
     /// replica leads. `ticket` is nobody's.
-    pub fn tick(&mut self, node: &mut Node, ticket: u64, now_ms: u64) -> store::Result<()> {
+    pub(crate) fn tick(&mut self, node: &mut Node, ticket: u64, now_ms: u64) -> store::Result<()> {
         if node.status().role != Role::Leader {
             self.non_members.clear();
             return Ok(());
@@ -141,7 +141,7 @@ impl PeerDirectory {
 
     /// Names of the members by which clients reach them, if they may have changed since the last
     /// call.
-    pub fn take_names(&mut self, node: &Node) -> Option<BTreeMap<u64, Name>> {
+    pub(crate) fn take_names(&mut self, node: &Node) -> Option<BTreeMap<u64, Name>> {
         let members_at = node.store().persistent_state().members_at;
         let has_new_members = std::mem::replace(&mut self.named_at, members_at) != members_at;
         if !std::mem::take(&mut self.has_changed) && !has_new_members {

@@ -15,14 +15,14 @@ use crate::store;
 
 /// The link to the leader, if requests are passed on.
 #[derive(Default)]
-pub struct Forwarder {
+pub(crate) struct Forwarder {
     /// The link and its key.
     link: Option<(u64, Link)>,
 }
 
 impl Forwarder {
     /// Looks at what is due for the link.
-    pub fn tick(&mut self, settings: &DialSettings, clients: &mut Clients, node: &Node, runtime: &Runtime) {
+    pub(crate) fn tick(&mut self, settings: &DialSettings, clients: &mut Clients, node: &Node, runtime: &Runtime) {
         if let Some((_, link)) = &mut self.link {
             let event = link.tick(settings, runtime.registry(), runtime.now_ms());
             self.noticed(event, clients, node, runtime);
@@ -30,7 +30,7 @@ impl Forwarder {
     }
 
     /// Gives the link up if it does not go to the leader, and begins one to it.
-    pub fn follow_leader(
+    pub(crate) fn follow_leader(
         &mut self,
         settings: &DialSettings,
         directory: &PeerDirectory,
@@ -61,7 +61,7 @@ impl Forwarder {
     }
 
     /// Something has happened to the socket of a key.
-    pub fn happened(
+    pub(crate) fn happened(
         &mut self,
         (key, event): (u64, &Event),
         settings: &DialSettings,
@@ -82,7 +82,7 @@ impl Forwarder {
     }
 
     /// Sends requests of clients to the leader.
-    pub fn send(&mut self, clients: &mut Clients, node: &Node, runtime: &Runtime) {
+    pub(crate) fn send(&mut self, clients: &mut Clients, node: &Node, runtime: &Runtime) {
         let Some((_, link)) = &mut self.link else { return };
         for forward in clients.take_forwards() {
             link.pass(&forward);

@@ -49,13 +49,13 @@ pub struct Addresses {
 
 impl Addresses {
     /// Appends them.
-    pub fn put(&self, out: &mut BytesMut) {
+    pub(crate) fn put(&self, out: &mut BytesMut) {
         put_bytes(out, self.peer.as_bytes());
         put_bytes(out, self.client.as_bytes());
     }
 
     /// Those that were put.
-    pub fn get(reader: &mut Reader) -> Read<Self> {
+    pub(crate) fn get(reader: &mut Reader) -> Read<Self> {
         let (peer, client) = (reader.bytes("the address of peers")?, reader.bytes("the address of clients")?);
         let text = |bytes: Bytes| match str::from_utf8(&bytes) {
             Ok(text) if text.len() <= ADDRESS_BYTES_MAX && text.chars().all(|c| c.is_ascii_graphic()) => {

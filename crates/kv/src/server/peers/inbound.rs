@@ -19,22 +19,22 @@ use crate::wire::{
 };
 
 /// Most connections that are not authenticated, or were refused.
-pub const UNAUTHENTICATED_MAX: usize = 128;
+pub(crate) const UNAUTHENTICATED_MAX: usize = 128;
 /// Most operators.
-pub const OPERATORS_MAX: usize = 64;
+pub(crate) const OPERATORS_MAX: usize = 64;
 /// Most replicas that are not known as members. All of a cluster may be such to one that lags.
-pub const UNKNOWN_MAX: usize = 32;
+pub(crate) const UNKNOWN_MAX: usize = 32;
 /// Milliseconds in which a connection must be authenticated.
-pub const GREETING_MS: u64 = 5000;
+pub(crate) const GREETING_MS: u64 = 5000;
 /// Milliseconds that an operator may be silent.
-pub const OPERATOR_MS: u64 = 60_000;
+pub(crate) const OPERATOR_MS: u64 = 60_000;
 /// Bytes of a backup that wait to be sent, beyond which no further chunk is read.
 const BACKUP_BYTES_MAX: usize = 1 << 20;
 /// Chunks of a backup that are read before other events.
 const CHUNKS_MAX: usize = 4;
 
 /// Identity of the other side.
-pub enum Kind {
+pub(crate) enum Kind {
     /// None yet.
     Unauthenticated,
     /// A replica, by its id and the number of its start.
@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 /// Frame from a connection.
-pub enum PeerFrame {
+pub(crate) enum PeerFrame {
     /// Identity of the other side.
     Hello(Hello),
     /// Identity of a replica that passes on requests.
@@ -63,7 +63,7 @@ pub enum PeerFrame {
 }
 
 /// An inbound connection.
-pub struct Inbound {
+pub(crate) struct Inbound {
     channel: Channel,
     kind: Kind,
     /// When it was last heard, or took a chunk of a backup. Before authentication: when it came.
@@ -79,7 +79,7 @@ pub struct Inbound {
 }
 
 /// All inbound connections.
-pub struct InboundConnections {
+pub(crate) struct InboundConnections {
     tls: Option<TlsAcceptor>,
     connections: BTreeMap<u64, Inbound>,
     /// Those that have more to be read.
@@ -88,7 +88,7 @@ pub struct InboundConnections {
 
 impl Inbound {
     /// A connection that has just come.
-    pub fn new(channel: Channel, now_ms: u64) -> Self {
+    pub(crate) fn new(channel: Channel, now_ms: u64) -> Self {
         let from = channel.socket().remote();
         let (frames, output) = (Frames::default(), BytesMut::new());
         let (is_left, is_held) = (false, false);
@@ -97,7 +97,7 @@ impl Inbound {
 
     /// Reads what is there, at most what fits `scratch`. Returns whether there was something.
     /// Error: the connection has ended.
-    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<bool> {
+    pub(crate) fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<bool> {
         match self.channel.read(scratch)? {
             None => Ok(false),
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -112,7 +112,7 @@ impl Inbound {
     }
 
     /// The next frame, once it is whole.
-    pub fn next(&mut self) -> Result<Option<PeerFrame>, FrameError> {
+    pub(crate) fn next(&mut self) -> Result<Option<PeerFrame>, FrameError> {
         self.is_held = matches!(&self.kind, Kind::Operator(backup) if backup.is_some() || !self.output.is_empty());
         if self.is_held {
             return Ok(None);
@@ -142,18 +142,18 @@ impl Inbound {
     }
 
     /// Appends a frame to what is sent.
-    pub fn say(&mut self, frame: &Handshake) {
+    pub(crate) fn say(&mut self, frame: &Handshake) {
         put_handshake(frame, &mut self.output);
     }
 
     /// Answers a request that was passed on.
-    pub fn answer(&mut self, answer: &Forwarded) {
+    pub(crate) fn answer(&mut self, answer: &Forwarded) {
         put_forwarded(answer, &mut self.output);
     }
 
     /// Sends what waits, and some further chunks of a backup as they find room. Returns whether it
     /// is all sent.
-    pub fn flush(&mut self, now_ms: u64) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, now_ms: u64) -> io::Result<bool> {
         for _ in 0..CHUNKS_MAX {
             if let Kind::Operator(backup) = &mut self.kind
                 && self.output.len() < BACKUP_BYTES_MAX
@@ -182,7 +182,7 @@ impl Inbound {
     }
 
     /// Whether there is something to be done for it though nothing has happened.
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.output.is_empty() && (self.is_held || matches!(self.kind, Kind::Operator(Some(_))))
     }
 }

@@ -13,7 +13,7 @@ use crate::server::tls::TlsConnector;
 use crate::wire::PeerMessage;
 
 /// The links.
-pub struct Links {
+pub(crate) struct Links {
     settings: DialSettings,
     /// By the other replica.
     links: BTreeMap<u64, Link>,
@@ -25,32 +25,32 @@ pub struct Links {
 
 impl Links {
     /// No links.
-    pub fn new(settings: DialSettings) -> Self {
+    pub(crate) fn new(settings: DialSettings) -> Self {
         Self { settings, links: BTreeMap::new(), keys: BTreeMap::new(), ended: LinkTraffic::default() }
     }
 
     /// How links are made.
-    pub fn settings(&self) -> &DialSettings {
+    pub(crate) fn settings(&self) -> &DialSettings {
         &self.settings
     }
 
     /// Uses other certificates for connections from now on.
-    pub fn set_tls(&mut self, tls: Option<TlsConnector>) {
+    pub(crate) fn set_tls(&mut self, tls: Option<TlsConnector>) {
         self.settings.tls = tls;
     }
 
     /// Whether messages to a replica go.
-    pub fn is_up(&self, replica: u64) -> bool {
+    pub(crate) fn is_up(&self, replica: u64) -> bool {
         self.links.get(&replica).is_some_and(Link::is_up)
     }
 
     /// Number of links that are up.
-    pub fn count_up(&self) -> usize {
+    pub(crate) fn count_up(&self) -> usize {
         self.links.values().filter(|link| link.is_up()).count()
     }
 
     /// Messages of all links since the start.
-    pub fn traffic(&self) -> LinkTraffic {
+    pub(crate) fn traffic(&self) -> LinkTraffic {
         let mut traffic = self.ended;
         self.links.values().for_each(|link| traffic += link.traffic());
         traffic
@@ -58,7 +58,7 @@ impl Links {
 
     /// Has a link to each wanted replica whose address is known and to no other, and looks at what
     /// is due for them.
-    pub fn tick(&mut self, wanted: &[u64], directory: &PeerDirectory, runtime: &mut Runtime) {
+    pub(crate) fn tick(&mut self, wanted: &[u64], directory: &PeerDirectory, runtime: &mut Runtime) {
         self.links.retain(|id, link| {
             let is_there = |addresses: &Addresses| addresses.peer == link.address();
             let stays = wanted.contains(id) && directory.find(*id).is_some_and(is_there);
@@ -85,14 +85,14 @@ impl Links {
     }
 
     /// Something has happened to the socket of a key.
-    pub fn happened(&mut self, key: u64, event: &Event, scratch: &mut [u8], runtime: &Runtime) {
+    pub(crate) fn happened(&mut self, key: u64, event: &Event, scratch: &mut [u8], runtime: &Runtime) {
         let Some(link) = self.keys.get(&key).and_then(|id| self.links.get_mut(id)) else { return };
         let event = link.happened(event, &self.settings, scratch, runtime.now_ms());
         log_event(runtime.log(), link, event);
     }
 
     /// Sends messages, as far as that goes.
-    pub fn send(&mut self, messages: &[PeerMessage], runtime: &Runtime) {
+    pub(crate) fn send(&mut self, messages: &[PeerMessage], runtime: &Runtime) {
         for message in messages {
             if let Some(link) = self.links.get_mut(&message.to()) {
                 link.send(message, &self.settings);

@@ -1,4 +1,4 @@
-//! A disk that counts what is written to it.
+//! A disk that counts what is written to it, and so need not be asked for its room each time.
 
 use std::io;
 use std::sync::Arc;
@@ -6,10 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{Disk, DiskFile};
 
+/// Bytes that are written before the disk is asked for its room again.
+const ASK_BYTES: u64 = 64 << 10;
+
 /// Counts the bytes of all writes to the files of a disk.
 pub(super) struct Counted {
     disk: Arc<dyn Disk>,
     written: Arc<AtomicU64>,
+    /// Bytes that had been written when the disk was asked for its room, and its room then.
+    asked: Option<(u64, u64)>,
 }
 
 struct CountedFile {
@@ -19,12 +24,24 @@ struct CountedFile {
 
 impl Counted {
     pub(super) fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, written: Arc::default() }
+        Self { disk, written: Arc::default(), asked: None }
     }
 
     /// Bytes that were written since.
     pub(super) fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that files may still take: as the system says if `is_urgent`, else it is asked now and
+    /// then.
+    pub(super) fn free_bytes_left(&mut self, is_urgent: bool) -> io::Result<u64> {
+        let written = self.written_bytes();
+        if let Some((at, free)) = self.asked.filter(|(at, _)| !is_urgent && written - at < ASK_BYTES) {
+            return Ok(free.saturating_sub(written - at));
+        }
+        let free = self.disk.free_bytes()?;
+        self.asked = Some((written, free));
+        Ok(free)
     }
 
     /// Bytes of all files, as far as they can be asked.

@@ -41,13 +41,13 @@ pub trait DiskFile: Send {
 
 /// The files of a directory.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub(crate) struct Files {
     directory: PathBuf,
 }
 
 impl Files {
     /// Those of an existing directory.
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 }

@@ -10,8 +10,6 @@ use super::disk::Disk;
 use super::pairs::weight;
 use crate::entry::Change;
 
-/// Bytes that are written before the disk is asked again.
-const ASK_BYTES: u64 = 64 << 10;
 /// The share of the state in DRAM that puts leave free, and its bounds in bytes.
 const PART_KEPT: u64 = 64;
 const KEPT_BYTES: (u64, u64) = (4 << 10, 64 << 20);
@@ -23,19 +21,10 @@ const FRAME_BYTES: u64 = 256;
 const LOG_BYTES_LEAST: u64 = 16 << 10;
 
 impl WalStore {
-    /// Bytes that the disk has, less what was written since.
+    /// Bytes that the disk has left.
     fn free_bytes(&mut self, is_urgent: bool) -> Result<u64> {
-        let written = self.disk.written_bytes();
-        let since = self.known.asked_at.map(|at| written - at).filter(|since| !is_urgent && *since < ASK_BYTES);
-        match since {
-            Some(since) => Ok(self.known.free.saturating_sub(since)),
-            None => {
-                let asked = self.disk.free_bytes();
-                self.known.free = asked.map_err(|error| Error::io("the directory", "asking for its room", error))?;
-                self.known.asked_at = Some(written);
-                Ok(self.known.free)
-            }
-        }
+        let free = self.disk.free_bytes_left(is_urgent);
+        free.map_err(|error| Error::io("the directory", "asking for its room", error))
     }
 
     /// Bytes that must be free for the state to be written out.
@@ -56,7 +45,7 @@ impl WalStore {
     }
 
     pub(super) fn has(&mut self, changes: &[Change], share: Share) -> Result<bool> {
-        if self.known.is_blocked {
+        if self.is_blocked {
             return Ok(false);
         }
         let put = |change: &Change| weight(&change.key, change.value.as_deref().unwrap_or_default());
@@ -108,7 +97,7 @@ impl WalStore {
         let free = self.disk.free_bytes().unwrap_or_default();
         let kept = self.state_needs() + EXTENTS_KEPT * self.config.extent_bytes;
         let total = free.saturating_add(self.disk.used_bytes());
-        let of_disk = Room { total, free: if self.known.is_blocked { 0 } else { free }, kept, refuses: false };
+        let of_disk = Room { total, free: if self.is_blocked { 0 } else { free }, kept, refuses: false };
         if of_disk.free.saturating_sub(of_disk.kept) < of_state.free.saturating_sub(of_state.kept) {
             of_disk
         } else {

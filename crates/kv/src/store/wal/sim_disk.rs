@@ -68,12 +68,12 @@ impl SimDisk {
     }
 
     /// The power fails after so many more writes, syncs and changes of names.
-    pub fn stop_after(&self, writes: u64) {
+    pub(crate) fn stop_after(&self, writes: u64) {
         *lock(&self.stop) = Stop { after: Some(writes), disk: None };
     }
 
     /// Disk as it was when the power failed, if it has; it does not fail any more.
-    pub fn stopped(&self) -> Option<SimDisk> {
+    pub(crate) fn stopped(&self) -> Option<SimDisk> {
         std::mem::take(&mut *lock(&self.stop)).disk
     }
 
@@ -108,7 +108,7 @@ impl SimDisk {
     }
 
     /// A disk with what this one may have after a power failure. This one stays as it is.
-    pub fn after_power_failure(&self, random: &mut Random) -> SimDisk {
+    pub(crate) fn after_power_failure(&self, random: &mut Random) -> SimDisk {
         let names = lock(&self.names);
         let mut survivors = names.durable.clone();
         let all: BTreeSet<&String> = names.now.keys().chain(names.durable.keys()).collect();

@@ -23,8 +23,8 @@ impl WalStore {
             return Ok(false);
         }
         let Some(checkpoint) = &mut self.checkpoint else {
-            if self.known.rests > 0 {
-                self.known.rests -= 1;
+            if self.rests > 0 {
+                self.rests -= 1;
                 return Ok(false);
             }
             let is_long = self.tail.at >= self.config.log_bytes && self.has_room_for_state()?;

@@ -34,7 +34,7 @@ fn class(kind: &Kind, members: &[u64]) -> ConnectionClass {
 
 impl InboundConnections {
     /// Lets a connection in, or says why not.
-    pub fn greet(
+    pub(crate) fn greet(
         &mut self,
         key: u64,
         (hello, forwards): (&Hello, bool),

@@ -20,17 +20,17 @@ use crate::wire::FrameError;
 
 impl InboundConnections {
     /// No connections.
-    pub fn new(tls: Option<TlsAcceptor>) -> Self {
+    pub(crate) fn new(tls: Option<TlsAcceptor>) -> Self {
         Self { tls, connections: BTreeMap::new(), readable: VecDeque::new() }
     }
 
     /// Uses other certificates for connections from now on.
-    pub fn set_tls(&mut self, tls: Option<TlsAcceptor>) {
+    pub(crate) fn set_tls(&mut self, tls: Option<TlsAcceptor>) {
         self.tls = tls;
     }
 
     /// Takes a connection in.
-    pub fn accept(&mut self, socket: Socket, node: &Node, runtime: &mut Runtime) -> io::Result<()> {
+    pub(crate) fn accept(&mut self, socket: Socket, node: &Node, runtime: &mut Runtime) -> io::Result<()> {
         socket.tune(Some(runtime.config().peers.silence_ms));
         let tls = self.tls.as_ref().map(TlsAcceptor::connection).transpose()?;
         let key = runtime.key();
@@ -41,12 +41,12 @@ impl InboundConnections {
     }
 
     /// Whether there is a connection of a key.
-    pub fn contains(&self, key: u64) -> bool {
+    pub(crate) fn contains(&self, key: u64) -> bool {
         self.connections.contains_key(&key)
     }
 
     /// Replicas that are connected.
-    pub fn replicas(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = u64> {
         self.connections.values().filter_map(|connection| match connection.kind {
             Kind::Peer(id, _) => Some(id),
             _ => None,
@@ -54,31 +54,31 @@ impl InboundConnections {
     }
 
     /// Something has happened to a socket. Returns whether there is one.
-    pub fn happened(&mut self, key: u64, event: &Event) -> bool {
+    pub(crate) fn happened(&mut self, key: u64, event: &Event) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         connection.channel.happened(event);
         true
     }
 
     /// Whether a connection has more to be read.
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
     /// Connections that have more to be read.
-    pub fn take_readable(&mut self) -> VecDeque<u64> {
+    pub(crate) fn take_readable(&mut self) -> VecDeque<u64> {
         std::mem::take(&mut self.readable)
     }
 
     /// Has a connection read from again, though nothing happens to its socket.
-    pub fn read_later(&mut self, key: u64) {
+    pub(crate) fn read_later(&mut self, key: u64) {
         if !self.readable.contains(&key) {
             self.readable.push_back(key);
         }
     }
 
     /// Writes to a connection that was left, for it may be read from again then.
-    pub fn resume(&mut self, key: u64, runtime: &Runtime) {
+    pub(crate) fn resume(&mut self, key: u64, runtime: &Runtime) {
         if self.connections.get(&key).is_some_and(|connection| connection.is_left) {
             self.flush(key, runtime);
         }
@@ -86,7 +86,7 @@ impl InboundConnections {
 
     /// Reads from a connection, or writes to it if nothing is to be read now. Returns whether
     /// something was read.
-    pub fn read(&mut self, key: u64, clients: &Clients, scratch: &mut [u8], runtime: &Runtime) -> bool {
+    pub(crate) fn read(&mut self, key: u64, clients: &Clients, scratch: &mut [u8], runtime: &Runtime) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         let waits = connection.is_held || connection.leave(key, clients);
         let read = if waits { Ok(false) } else { connection.read(scratch, runtime.now_ms()) };
@@ -100,7 +100,7 @@ impl InboundConnections {
 
     /// The next frame that has come whole, and the replica that it is of, if it is one's. Nothing
     /// is taken while too much is under way for the connection.
-    pub fn next(&mut self, key: u64, clients: &Clients) -> Option<(u64, Result<PeerFrame, FrameError>)> {
+    pub(crate) fn next(&mut self, key: u64, clients: &Clients) -> Option<(u64, Result<PeerFrame, FrameError>)> {
         let connection = self.connections.get_mut(&key)?;
         if connection.leave(key, clients) {
             return None;
@@ -110,14 +110,14 @@ impl InboundConnections {
     }
 
     /// Appends a frame to what is sent over a connection.
-    pub fn say(&mut self, key: u64, frame: &Handshake) {
+    pub(crate) fn say(&mut self, key: u64, frame: &Handshake) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.say(frame);
         }
     }
 
     /// Sends a snapshot to an operator.
-    pub fn send_backup(&mut self, key: u64, snapshot: Box<dyn Outgoing>) {
+    pub(crate) fn send_backup(&mut self, key: u64, snapshot: Box<dyn Outgoing>) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.kind = Kind::Operator(Some((snapshot, 0)));
         }
@@ -125,7 +125,7 @@ impl InboundConnections {
 
     /// Sends other replicas the answers to what they have passed on, and reads from those that were
     /// left until then.
-    pub fn send_answers(&mut self, clients: &mut Clients, runtime: &Runtime) {
+    pub(crate) fn send_answers(&mut self, clients: &mut Clients, runtime: &Runtime) {
         let mut answered = Vec::new();
         for (key, answer) in clients.take_answers() {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
@@ -143,7 +143,7 @@ impl InboundConnections {
     }
 
     /// Writes to all connections what there is.
-    pub fn flush_all(&mut self, runtime: &Runtime) {
+    pub(crate) fn flush_all(&mut self, runtime: &Runtime) {
         let keys: Vec<u64> = self.connections.keys().copied().collect();
         keys.into_iter().for_each(|key| self.flush(key, runtime));
     }
@@ -174,7 +174,7 @@ impl InboundConnections {
     }
 
     /// Closes connections whose time is over.
-    pub fn close_late(&mut self, now_ms: u64, node: &Node, runtime: &Runtime) {
+    pub(crate) fn close_late(&mut self, now_ms: u64, node: &Node, runtime: &Runtime) {
         let since = |then_ms: u64| now_ms.saturating_sub(then_ms);
         self.connections.retain(|_, connection| {
             let is_late = match &connection.kind {
@@ -190,7 +190,7 @@ impl InboundConnections {
     }
 
     /// Tells a connection that it is refused. It is closed when that is sent.
-    pub fn refuse(&mut self, key: u64, why: String, runtime: &mut Runtime) {
+    pub(crate) fn refuse(&mut self, key: u64, why: String, runtime: &mut Runtime) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         runtime.refuse(Port::Peer, &connection.from, &why);
         connection.say(&Handshake::Refusal(why));
@@ -201,17 +201,17 @@ impl InboundConnections {
 #[cfg(test)]
 impl InboundConnections {
     /// A connection.
-    pub fn get_mut(&mut self, key: u64) -> &mut Inbound {
+    pub(crate) fn get_mut(&mut self, key: u64) -> &mut Inbound {
         self.connections.get_mut(&key).expect("a connection")
     }
 
     /// When a connection was heard last.
-    pub fn heard_ms(&self, key: u64) -> u64 {
+    pub(crate) fn heard_ms(&self, key: u64) -> u64 {
         self.connections[&key].heard_ms
     }
 
     /// Number of connections of a kind.
-    pub fn count(&self, is_it: impl Fn(&Kind) -> bool) -> usize {
+    pub(crate) fn count(&self, is_it: impl Fn(&Kind) -> bool) -> usize {
         self.connections.values().filter(|connection| is_it(&connection.kind)).count()
     }
 }

@@ -1,10 +1,11 @@
 //! Clients that speak RESP to the replicas of a cluster, and replicas that forward their requests.
 
+use perdura_kv::node::Node;
+use perdura_kv::store;
+
 use super::cluster::{CALLS_OF_FAILURE, Cluster, Outcome, said};
 use super::front_end::FrontEnd;
 use super::links::Link;
-use crate::node::Node;
-use crate::store;
 
 impl Cluster {
     /// Lets the clients of a replica do something, and takes what comes of it. Its power may fail

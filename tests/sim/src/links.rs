@@ -5,9 +5,8 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use perdura_kv::wire::{Forward, Forwarded, Frames, get_forward, get_forwarded, put_forward, put_forwarded};
 use perdura_pmem::sim::Random;
-
-use crate::wire::{Forward, Forwarded, Frames, get_forward, get_forwarded, put_forward, put_forwarded};
 
 /// Steps after which a connection that brings nothing across is taken for lost.
 const STEPS_OF_SILENCE: u64 = 60;

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use perdura_kv::node::{JUMP_MS_MAX, Node, Role, SLEW_PARTS};
+
 use super::machine::Machine;
-use crate::node::{JUMP_MS_MAX, Node, Role, SLEW_PARTS};
 
 /// Rounding, in microseconds: times are looked at in milliseconds.
 const ROUNDING_US: u64 = 2000;

@@ -1,11 +1,10 @@
 //! Replacing a replica whose memory is lost: another with a new id joins as a learner, catches up,
 //! and takes its place in one joint change.
 
+use perdura_kv::codec::change_of;
+use perdura_kv::node::{Node, Role};
+use perdura_kv::store;
 use raft::eraftpb::{ConfChangeType, ConfState};
-
-use crate::codec::change_of;
-use crate::node::{Node, Role};
-use crate::store;
 
 /// Entries that a learner may lack when it is promoted.
 const LAG_MAX: u64 = 5;

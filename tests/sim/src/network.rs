@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
+use perdura_kv::wire::{FRAME_BYTES_MAX, Frames, PeerMessage, get_peer_message, put_peer_message};
 use perdura_pmem::sim::Random;
-
-use crate::wire::{FRAME_BYTES_MAX, Frames, PeerMessage, get_peer_message, put_peer_message};
 
 /// A network.
 #[derive(Default)]

@@ -1,9 +1,10 @@
 //! Plot against a leader, so that another is elected as early as may be while clients still read
 //! from it.
 
+use perdura_kv::node::Role;
+
 use super::cluster::{Cluster, Outcome};
 use super::scheme::{How, Scheme};
-use crate::node::Role;
 
 /// An election's time without a leader in steps, by a clock that is right.
 const ELECTION_STEPS: u64 = 100;
@@ -363,7 +364,7 @@ impl Cluster {
             }
             4 => self.elect(a, scheme),
             5 => {
-                let committed = |node: &crate::node::Node| node.status().committed;
+                let committed = |node: &perdura_kv::node::Node| node.status().committed;
                 let was = self.machines[fails(b)].node.as_ref().map_or(0, committed);
                 let is = self.machines[fails(a)].node.as_ref().map_or(0, committed);
                 if is <= was && self.now <= scheme.until {

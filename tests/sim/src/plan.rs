@@ -1,6 +1,6 @@
 //! Plan of a run, and its coverage.
 
-use super::place::{VARIANTS, Variant};
+use perdura_kv::sim::{VARIANTS, Variant};
 
 /// Faults of a run, besides those that a seed decides anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
+use perdura_kv::entry::WriteBatch;
+use perdura_kv::node::{Node, Role};
+use perdura_kv::store::{FOUNDING, ReadLevel, Store, changes_of};
 use raft::eraftpb::{Entry, EntryType};
 
 use super::times::Times;
-use crate::entry::WriteBatch;
-use crate::node::{Node, Role};
-use crate::store::{FOUNDING, ReadLevel, Store, changes_of};
 
 type State = BTreeMap<Bytes, Bytes>;
 

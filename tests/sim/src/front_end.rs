@@ -1,12 +1,12 @@
 //! The clients of a machine: the server's own room `client` over one node, as its reactor drives
 //! it.
 
-use std::collections::BTreeMap;
+use perdura_kv::client::{Clients, Name, Peer, Settings};
+use perdura_kv::node::{Done, Node, Role};
+use perdura_kv::store;
+use perdura_kv::wire::{Forward, Forwarded};
 
-use crate::client::{Clients, Name, Peer, Settings};
-use crate::node::{Done, Node, Role};
-use crate::store;
-use crate::wire::{Forward, Forwarded};
+use std::collections::BTreeMap;
 
 /// Replicas that clients can be told of.
 const REPLICAS_MAX: u64 = 16;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use perdura_kv::node::{Clock, Clocks as NodeClocks, LeaseSettings, Node, Settings};
+use perdura_kv::sim::Place;
+use perdura_kv::store::{self, Store};
+use perdura_kv::wire::PeerMessage;
 use perdura_pmem::sim::Random;
 
 use super::front_end::FrontEnd;
-use super::place::Place;
 use super::plan::{ELECTION_US, Plan, Story};
-use crate::node::{Clock, Clocks as NodeClocks, LeaseSettings, Node, Settings};
-use crate::store::{self, Store};
-use crate::wire::PeerMessage;
 
 /// The wall's clock at the beginning.
 const BEGUN_MS: i64 = 1_000_000;

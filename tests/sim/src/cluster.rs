@@ -1,5 +1,9 @@
 //! A cluster that runs, fails and heals as a seed decides, and is checked at each step.
 
+use perdura_kv::node::{Node, Role};
+use perdura_kv::sim::{Failing, Place};
+use perdura_kv::store::{self, PersistentState};
+use perdura_kv::wire::PeerMessage;
 use perdura_pmem::sim::Random;
 
 use super::checks::{Checks, logs_match};
@@ -8,14 +12,10 @@ use super::front_end::FrontEnd;
 use super::links::Link;
 use super::machine::Machine;
 use super::network::Network;
-use super::place::{Failing, Place};
 use super::plan::{Plan, Report, Story};
 use super::scheme::Scheme;
 use super::sessions::Sessions;
 use super::swap::Swap;
-use crate::node::{Node, Role};
-use crate::store::{self, PersistentState};
-use crate::wire::PeerMessage;
 
 /// Steps in which a whole cluster must come to one state.
 const SETTLING_STEPS: u64 = 30_000;

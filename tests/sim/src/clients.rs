@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use perdura_kv::node::{Done, Draft, Node, Outcome, Rejection};
+use perdura_kv::store::{ReadLevel, Result as StoreResult, View};
 use perdura_pmem::sim::Random;
 
 use super::history::{Action, Value};
 use super::observed::{Observed, name, number};
-use crate::machine::draft::{Draft, Source};
-use crate::node::{Done, Node, Outcome, Rejection};
-use crate::store::{ReadLevel, Result as StoreResult, View};
 
 struct Pending {
     client: usize,
@@ -165,7 +164,7 @@ impl Clients {
         match (done.outcome, &mut action) {
             (Outcome::Readable, Action::Read(seen)) => {
                 let view = View::new(node.store(), ReadLevel::Applied);
-                let found = Draft::new(&view as &dyn Source, 0, 0).head(&name(pending.key));
+                let found = Draft::new(&view, 0, 0).head(&name(pending.key));
                 *seen = found.map_err(|error| error.to_string())?.map(|head| number(&head.value));
             }
             (Outcome::Applied | Outcome::Readable, _) => {}

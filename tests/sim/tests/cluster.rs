@@ -3,9 +3,11 @@
 //!
 //! `PERDURA_SOAK=N` multiplies the seeds, `PERDURA_SEED=N` runs one; a failure prints its seed.
 
-use crate::support::seeds;
+use perdura_kv::sim::{VARIANTS, Variant};
+use perdura_sim::{Plan, Report, Story, run};
 
-use perdura_kv::sim::{Plan, Report, Story, VARIANTS, Variant, run};
+#[path = "../../../crates/kv/tests/support/seeds.rs"]
+mod seeds;
 
 #[test]
 fn clusters_keep_the_invariants_whatever_fails() {
