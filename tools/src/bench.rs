@@ -8,6 +8,7 @@
 mod commit;
 mod decision;
 mod document;
+mod dram_budget;
 mod engine;
 mod files;
 mod index;
@@ -33,6 +34,7 @@ mod stall;
 mod sysbench;
 mod systems;
 mod tpcc;
+mod tpcc_engine;
 mod tpcds;
 mod tpch;
 mod update;
@@ -50,13 +52,13 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 23] = [
     "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
+    "soak", "engine", "index", "sysbench", "dram-budget", "tpcc", "tpcc-engine", "tpch", "map", "kv", "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 6] = ["stall", "engine", "index", "map", "kv", "kv-soak"];
+const BARE: [&str; 7] = ["stall", "engine", "index", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -76,7 +78,9 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "engine" => engine::run(plan),
         "index" => index::run(plan),
         "sysbench" => sysbench::run(plan),
+        "dram-budget" => dram_budget::run(plan),
         "tpcc" => tpcc::run(plan),
+        "tpcc-engine" => tpcc_engine::run(plan),
         "tpch" => tpch::run(plan),
         "map" => map::run(plan),
         "kv" => kv::run(plan),

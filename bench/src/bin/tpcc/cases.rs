@@ -10,7 +10,7 @@ use crate::load;
 use crate::maps::Maps;
 use crate::own::Pool;
 use crate::plan::Plan;
-use crate::terminal::{Done, Terminal};
+use crate::terminal::{Done, KINDS, Terminal};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_tpcc::Random;
@@ -169,6 +169,11 @@ impl Run {
     fn report(self, system: &str, done: Done, took: Duration) {
         let case = name(self.terminals, self.warehouses);
         output::value(system, &case, "tps", done.transactions as f64 / took.as_secs_f64());
+        output::value(system, &case, "cpu_us_per_tx", done.cpu.as_secs_f64() * 1e6 / done.transactions as f64);
+        for (kind, (count, took)) in KINDS.iter().zip(done.kinds) {
+            let each = took.as_secs_f64() * 1e6 / count.max(1) as f64;
+            output::value(system, &format!("{case}/{kind}"), "us_per_tx", each);
+        }
         let retries = done.retries as f64 * 1e3 / done.transactions as f64;
         output::value(system, &case, "retries_per_1000_tx", retries);
     }

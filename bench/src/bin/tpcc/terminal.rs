@@ -7,12 +7,16 @@ use crate::new_order::NewOrder;
 use crate::order_status::OrderStatus;
 use crate::payment::Payment;
 use crate::stock_level::StockLevel;
+use perdura_bench::measure::thread_time;
 use perdura_tpcc::{Kind, Random};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A transaction that loses so many races never ends, for all that anybody can tell.
 const TRIES: u32 = 1_000;
+
+/// Names of the kinds of transactions.
+pub const KINDS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
 /// Work done by a terminal.
 #[derive(Clone, Copy, Default)]
@@ -25,6 +29,10 @@ pub struct Done {
     pub payments: u64,
     /// Transactions tried again, each time counted.
     pub retries: u64,
+    /// Number of the transactions of each of [`KINDS`], and how long they took.
+    pub kinds: [(u64, Duration); KINDS.len()],
+    /// Time that the terminal's thread had a core.
+    pub cpu: Duration,
 }
 
 impl Done {
@@ -34,6 +42,10 @@ impl Done {
         self.orders += other.orders;
         self.payments += other.payments;
         self.retries += other.retries;
+        for ((count, took), (more, longer)) in self.kinds.iter_mut().zip(other.kinds) {
+            (*count, *took) = (*count + more, *took + longer);
+        }
+        self.cpu += other.cpu;
     }
 }
 
@@ -47,6 +59,17 @@ enum Input {
 }
 
 impl Input {
+    /// Number of its kind in [`KINDS`].
+    fn kind(&self) -> usize {
+        match self {
+            Input::NewOrder(_) => 0,
+            Input::Payment(_) => 1,
+            Input::OrderStatus(_) => 2,
+            Input::Delivery(_) => 3,
+            Input::StockLevel(_) => 4,
+        }
+    }
+
     /// Runs the transaction. Returns whether it was committed.
     fn execute<D: Database>(&self, database: &mut D, now: u64) -> Tried<bool> {
         match self {
@@ -77,10 +100,13 @@ impl Terminal {
 
     /// Runs transactions until `stop` is set. The one under way then is finished.
     pub fn run<D: Database>(mut self, database: &mut D, stop: &AtomicBool) -> Done {
-        let mut done = Done::default();
+        let (mut done, begun) = (Done::default(), thread_time());
         while !stop.load(Ordering::Relaxed) {
             let input = self.choose();
+            let begun = Instant::now();
             let committed = execute(&input, database, &mut done.retries);
+            let (count, took) = &mut done.kinds[input.kind()];
+            (*count, *took) = (*count + 1, *took + begun.elapsed());
             done.transactions += 1;
             match input {
                 Input::NewOrder(_) => done.orders += u64::from(committed),
@@ -88,6 +114,7 @@ impl Terminal {
                 _ => {}
             }
         }
+        done.cpu = thread_time().saturating_sub(begun);
         done
     }
 
