@@ -8,6 +8,7 @@
 mod commit;
 mod decision;
 mod document;
+mod dram_budget;
 mod engine;
 mod files;
 mod index;
@@ -34,6 +35,7 @@ mod stall;
 mod sysbench;
 mod systems;
 mod tpcc;
+mod tpcc_engine;
 mod tpcds;
 mod tpch;
 mod update;
@@ -51,13 +53,35 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 22] = [
-    "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "prefault", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
+const NAMES: [&str; 24] = [
+    "load",
+    "commit",
+    "point",
+    "update",
+    "scan",
+    "mass",
+    "stall",
+    "recovery",
+    "restart",
+    "memory",
+    "space",
+    "many",
+    "soak",
+    "engine",
+    "index",
+    "prefault",
+    "sysbench",
+    "dram-budget",
+    "tpcc",
+    "tpcc-engine",
+    "tpch",
+    "map",
+    "kv",
+    "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 6] = ["stall", "engine", "index", "map", "kv", "kv-soak"];
+const BARE: [&str; 7] = ["stall", "engine", "index", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -78,7 +102,9 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "index" => index::run(plan),
         "prefault" => prefault::run(plan),
         "sysbench" => sysbench::run(plan),
+        "dram-budget" => dram_budget::run(plan),
         "tpcc" => tpcc::run(plan),
+        "tpcc-engine" => tpcc_engine::run(plan),
         "tpch" => tpch::run(plan),
         "map" => map::run(plan),
         "kv" => kv::run(plan),

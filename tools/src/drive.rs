@@ -8,3 +8,4 @@ pub mod package;
 pub mod plugin;
 pub mod serve;
 pub mod server;
+pub mod sysbench;

@@ -4,18 +4,18 @@
 //! Each engine has a server of its own (see `pair`). The runs of the two alternate. A case with a
 //! binary log has the prefix `binlog/`.
 
-mod tool;
 mod workload;
 
 use std::time::Duration;
 
 use anyhow::Result;
-use workload::{Case, JUDGED, TABLES};
+use workload::{Case, JUDGED};
 
 use super::pair::{self, Pair};
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, System};
+use crate::drive::sysbench::{self as tool, TABLES};
 use crate::shared::client;
 
 const TPS: &str = "tps";
@@ -38,7 +38,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     );
     let mut report = pair.report("sysbench", workload)?;
     for &system in &pair.systems {
-        tool::prepare(pair.of(system), system, rows)?;
+        tool::prepare(pair.of(system), system.engine(), rows)?;
         keep_copy(&pair, system)?;
     }
     Part { plan: plan.until(PLAIN_TIME), pair: &pair, rows, binary_log: false }.measure(&mut report)?;

@@ -26,7 +26,6 @@ mod new_order;
 mod order_status;
 mod payment;
 mod procedures;
-mod random;
 mod schema;
 mod session;
 mod stock_level;

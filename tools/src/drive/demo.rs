@@ -1,9 +1,11 @@
 //! `cargo xtask demo`: real data and the paper's load in ENGINE=Perdura, beside BLACKHOLE, MEMORY
-//! and InnoDB, through a rolled-back transaction and a kill -9 in the middle of a load.
+//! and InnoDB, through a rolled-back transaction and a kill -9 in the middle of a load; then
+//! sysbench with little DRAM.
 //!
 //! The demo checks what it shows: it fails if results differ from InnoDB's, or the rows from the
 //! committed ones.
 
+mod budget;
 mod crash;
 mod flights;
 mod heading;
@@ -51,6 +53,7 @@ pub fn run() -> Result<()> {
     drop(connection);
     crash::kill_during_load(&mut server)?;
     server.stop()?;
+    budget::compare()?;
     println!("\ndemo: everything checked, {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }

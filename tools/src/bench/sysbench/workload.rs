@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use crate::bench::plan::Plan;
 
-/// Tables of each system.
-pub const TABLES: u32 = 4;
 /// Threads by which the targets judge.
 pub const JUDGED: u32 = 16;
 /// Runs of each case in a full run.

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use mysql::{Row, Value};
+use perdura_tpcc::{CUSTOMERS, DISTRICTS, ORDERS};
 
-use super::schema::{CUSTOMERS, DISTRICTS, ORDERS};
 use super::session::Session;
 
 /// Rows of a violation that the error shows.

@@ -2,8 +2,8 @@
 //! (clauses 2.5.1.2 and 2.6.1.2).
 
 use anyhow::{Result, ensure};
+use perdura_tpcc::Random;
 
-use super::random::Random;
 use super::session::Session;
 
 /// Input of the user.

@@ -2,9 +2,8 @@
 //! one transaction. It runs at once, not queued, as most drivers have it.
 
 use anyhow::{Result, ensure};
+use perdura_tpcc::{DISTRICTS, Random};
 
-use super::random::Random;
-use super::schema::DISTRICTS;
 use super::session::Session;
 
 /// Input of the user.

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use perdura_tpcc::{CUSTOMERS, DISTRICTS, FIRST_NEW_ORDER, ITEMS, ORDERS, Random};
 
-use super::random::Random;
-use super::schema::{CUSTOMERS, DISTRICTS, FIRST_NEW_ORDER, ITEMS, ORDERS};
 use super::session::Session;
 
 /// A statement is sent once it is this long.

@@ -2,15 +2,11 @@
 //! does not exist, and is rolled back.
 
 use anyhow::Result;
+use perdura_tpcc::{Random, UNUSED_ITEM};
 
 use super::money::{cents, decimal};
 use super::procedures::LINE_DIGITS;
-use super::random::Random;
-use super::schema::ITEMS;
 use super::session::Session;
-
-/// An item that nobody sells.
-const UNUSED_ITEM: u32 = ITEMS + 1;
 
 struct Line {
     item: u32,

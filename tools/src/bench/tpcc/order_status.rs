@@ -1,9 +1,9 @@
 //! Order-Status (clause 2.6): what has become of a customer's last order. It only reads.
 
 use anyhow::{Result, ensure};
+use perdura_tpcc::Random;
 
 use super::customer::Customer;
-use super::random::Random;
 use super::session::Session;
 
 /// Input of the user.

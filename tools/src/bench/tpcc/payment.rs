@@ -1,14 +1,11 @@
 //! Payment (clause 2.5): a customer pays. 15 of 100 pay at a warehouse that is not theirs.
 
 use anyhow::Result;
+use perdura_tpcc::{DATA_LENGTH, Random};
 
 use super::customer::Customer;
 use super::money::decimal;
-use super::random::Random;
 use super::session::Session;
-
-/// Characters of the data kept of a customer with bad credit.
-const DATA_LENGTH: usize = 500;
 
 /// Input of the user.
 pub struct Payment {

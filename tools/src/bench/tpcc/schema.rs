@@ -1,4 +1,4 @@
-//! The nine tables of TPC-C (specification 5.11, clause 1.3), and how many rows each begins with.
+//! The nine tables of TPC-C (specification 5.11, clause 1.3).
 //!
 //! Every table has its primary key but `history`, which has none; customers are also found by last
 //! name, orders also by customer. Foreign keys are left out: the engine refuses them.
@@ -7,17 +7,6 @@ use anyhow::Result;
 
 use super::procedures;
 use super::session::Session;
-
-/// Items, and stock of each warehouse.
-pub const ITEMS: u32 = 100_000;
-/// Districts of a warehouse.
-pub const DISTRICTS: u32 = 10;
-/// Customers of a district.
-pub const CUSTOMERS: u32 = 3_000;
-/// Orders of a district before the first transaction: one for each customer.
-pub const ORDERS: u32 = CUSTOMERS;
-/// The first order of a district that is not delivered before the first transaction.
-pub const FIRST_NEW_ORDER: u32 = 2_101;
 
 const TABLES: [(&str, &str); 9] = [
     (

@@ -2,8 +2,8 @@
 //! reads.
 
 use anyhow::Result;
+use perdura_tpcc::Random;
 
-use super::random::Random;
 use super::session::Session;
 
 /// Input of the user.

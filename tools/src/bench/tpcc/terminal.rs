@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use perdura_tpcc::{DISTRICTS, Kind, Random};
 
 use super::case::Form;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
-use super::random::Random;
-use super::schema::DISTRICTS;
 use super::session::{self, Session};
 use super::stock_level::StockLevel;
 use crate::drive::server::Server;
@@ -141,12 +140,12 @@ impl Terminal {
 
     fn choose(&mut self) -> Input {
         let (random, home, warehouses) = (&mut self.random, self.home, self.warehouses);
-        match random.number(1, 100) {
-            1..=45 => Input::NewOrder(NewOrder::choose(random, home, warehouses)),
-            46..=88 => Input::Payment(Payment::choose(random, home, warehouses)),
-            89..=92 => Input::OrderStatus(OrderStatus::choose(random, home)),
-            93..=96 => Input::Delivery(Delivery::choose(random, home)),
-            _ => Input::StockLevel(StockLevel::choose(random, home, self.district)),
+        match Kind::choose(random) {
+            Kind::NewOrder => Input::NewOrder(NewOrder::choose(random, home, warehouses)),
+            Kind::Payment => Input::Payment(Payment::choose(random, home, warehouses)),
+            Kind::OrderStatus => Input::OrderStatus(OrderStatus::choose(random, home)),
+            Kind::Delivery => Input::Delivery(Delivery::choose(random, home)),
+            Kind::StockLevel => Input::StockLevel(StockLevel::choose(random, home, self.district)),
         }
     }
 

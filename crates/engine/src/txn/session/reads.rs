@@ -144,8 +144,13 @@ impl Session {
     /// LockWaitTimeout, Deadlock, Killed; Configuration if the table belongs to another pool;
     /// Damaged.
     pub fn get_for_update<'r>(&'r mut self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
-        self.locks().lock_row(table, rid, LockMode::Exclusive)?;
-        let row = self.read(table, rid, ReadView::Newest)?;
+        let row = match self.locks().lock_and_read_free_row(table, rid)? {
+            Some((_, row)) => row,
+            None => {
+                self.locks().lock_row(table, rid, LockMode::Exclusive)?;
+                self.read(table, rid, ReadView::Newest)?
+            }
+        };
         // SAFETY: the statement's snapshot, the lock or the write set holds the version, and the
         // table's handle the mapping. The slice borrows session and handle, so none of them ends
         // before it does.

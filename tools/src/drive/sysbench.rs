@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::workload::TABLES;
-use crate::bench::systems::System;
-use crate::drive::server::Server;
+use super::server::Server;
 use crate::shared::{client, process};
 
 const MISSING: &str = "sysbench is missing: `make setup` installs it (Debian's package sysbench)";
@@ -30,6 +28,9 @@ pub fn check() -> Result<()> {
     process::output(Command::new("sysbench").arg("--version")).map(drop).context(MISSING)
 }
 
+/// Tables of each system.
+pub const TABLES: u32 = 4;
+
 fn command(server: &Server, script: &str, rows: u64, threads: u32) -> Command {
     let mut command = Command::new("sysbench");
     command.arg(format!("oltp_{script}")).arg("--db-driver=mysql").arg("--mysql-user=root").arg("--mysql-db=test");
@@ -39,10 +40,10 @@ fn command(server: &Server, script: &str, rows: u64, threads: u32) -> Command {
 }
 
 /// Makes and fills the tables.
-pub fn prepare(server: &Server, system: System, rows: u64) -> Result<()> {
+pub fn prepare(server: &Server, engine: &str, rows: u64) -> Result<()> {
     let mut command = command(server, "write_only", rows, TABLES);
-    command.arg(format!("--mysql-storage-engine={}", system.engine())).arg("prepare");
-    process::output(&mut command).with_context(|| format!("{}: cannot fill the tables", system.name()))?;
+    command.arg(format!("--mysql-storage-engine={engine}")).arg("prepare");
+    process::output(&mut command).with_context(|| format!("{engine}: cannot fill the tables"))?;
     // Both engines' optimizer statistics are exact when the first run begins.
     let mut connection = server.connect()?;
     for table in 1..=TABLES {

@@ -1,0 +1,150 @@
+//! The consistency conditions of the specification (clause 3.3.2), and the driver's own books.
+//!
+//! Condition 11 holds before the first transaction only, so it is left out.
+
+use crate::database::Database;
+use crate::keys;
+use crate::rows::{Customer, District, History, NewOrder, Order, OrderLine, Row, Warehouse};
+use crate::terminal::Done;
+use perdura_tpcc::{CUSTOMERS, DISTRICTS, ORDERS};
+use std::collections::HashMap;
+
+/// Orders of a district, and what else belongs to it.
+#[derive(Default)]
+struct Place {
+    newest: u32,
+    /// Least and greatest of its new orders, and their number.
+    new_orders: Option<(u32, u32, u32)>,
+    lines_expected: u64,
+    lines: u64,
+    paid: i64,
+}
+
+/// An order.
+#[derive(Default)]
+struct Entered {
+    customer: u64,
+    is_delivered: bool,
+    is_new: bool,
+    lines_expected: u8,
+    lines: u8,
+    lines_delivered: u8,
+    delivered: i64,
+}
+
+/// All rows, summed up.
+#[derive(Default)]
+struct Sums {
+    places: HashMap<u64, Place>,
+    orders: HashMap<u64, Entered>,
+    /// Amounts of each customer: paid, delivered.
+    customers: HashMap<u64, (i64, i64)>,
+    payments: u64,
+}
+
+impl Sums {
+    fn of<D: Database>(database: &mut D) -> Sums {
+        let mut sums = Sums::default();
+        database.each(|row: &Order| {
+            let district = keys::district(row.warehouse.into(), row.district.into());
+            let place = sums.places.entry(district).or_default();
+            place.newest = place.newest.max(row.order.get());
+            place.lines_expected += u64::from(row.lines);
+            let customer = keys::customer(row.warehouse.into(), row.district.into(), row.customer.into());
+            let (is_delivered, lines_expected) = (row.carrier != 0, row.lines);
+            sums.orders.insert(row.key(), Entered { customer, is_delivered, lines_expected, ..Entered::default() });
+        });
+        database.each(|row: &NewOrder| {
+            let place = sums.places.entry(row.key() >> 32).or_default();
+            let order = row.order.get();
+            let (least, most, count) = place.new_orders.unwrap_or((order, order, 0));
+            place.new_orders = Some((least.min(order), most.max(order), count + 1));
+            sums.orders.get_mut(&row.key()).expect("condition 5: a new order is an order").is_new = true;
+        });
+        database.each(|row: &OrderLine| {
+            let key = row.key() >> 8;
+            sums.places.entry(key >> 32).or_default().lines += 1;
+            let order = sums.orders.get_mut(&key).expect("condition 6: a line belongs to an order");
+            order.lines += 1;
+            if row.delivered.get() != 0 {
+                order.lines_delivered += 1;
+                order.delivered += i64::from(row.amount.get());
+            }
+        });
+        for order in sums.orders.values() {
+            sums.customers.entry(order.customer).or_default().1 += order.delivered;
+        }
+        database.each(|row: &History| {
+            let amount = i64::from(row.amount.get());
+            let district = keys::district(row.warehouse.into(), row.district.into());
+            sums.places.entry(district).or_default().paid += amount;
+            let (warehouse, district) = (row.customer_warehouse.into(), row.customer_district.into());
+            let customer = keys::customer(warehouse, district, row.customer.into());
+            sums.customers.entry(customer).or_default().0 += amount;
+            sums.payments += 1;
+        });
+        sums
+    }
+
+    /// Conditions 5 to 7.
+    fn check_orders(&self) {
+        for (key, order) in &self.orders {
+            assert_ne!(order.is_delivered, order.is_new, "condition 5, order {key:#x}");
+            assert_eq!(order.lines_expected, order.lines, "condition 6, order {key:#x}");
+            let delivered = if order.is_delivered { order.lines } else { 0 };
+            assert_eq!(order.lines_delivered, delivered, "condition 7, order {key:#x}");
+        }
+    }
+
+    /// Conditions 2 to 4 and 9.
+    fn check_district(&self, row: &District) {
+        let key = row.key();
+        let place = &self.places[&key];
+        assert_eq!(row.next_order.get() - 1, place.newest, "condition 2, district {key:#x}");
+        if let Some((least, most, count)) = place.new_orders {
+            assert_eq!(most, place.newest, "condition 2, new orders of district {key:#x}");
+            assert_eq!(most - least + 1, count, "condition 3, district {key:#x}");
+        }
+        assert_eq!(place.lines_expected, place.lines, "condition 4, district {key:#x}");
+        assert_eq!(row.ytd.get(), place.paid, "condition 9, district {key:#x}");
+    }
+
+    /// Conditions 10 and 12.
+    fn check_customer(&self, row: &Customer) {
+        let key = row.key();
+        let (paid, delivered) = self.customers[&key];
+        assert_eq!(row.balance.get(), delivered - paid, "condition 10, customer {key:#x}");
+        assert_eq!(row.balance.get() + row.ytd_payment.get(), delivered, "condition 12, customer {key:#x}");
+    }
+}
+
+/// Panics if a condition is violated, or if there are other orders or payments than were loaded and
+/// then acknowledged.
+pub fn check<D: Database>(database: &mut D, warehouses: u32, done: Done) {
+    let sums = Sums::of(database);
+    sums.check_orders();
+    let mut totals: HashMap<u64, i64> = HashMap::new();
+    let (mut districts, mut customers) = (0, 0);
+    database.each(|row: &District| {
+        sums.check_district(row);
+        *totals.entry(row.warehouse.get().into()).or_default() += row.ytd.get();
+        districts += 1;
+    });
+    let mut found = 0;
+    database.each(|row: &Warehouse| {
+        let key = row.key();
+        let paid: i64 = (1..=DISTRICTS).map(|number| sums.places[&keys::district(key as u32, number)].paid).sum();
+        assert_eq!(row.ytd.get(), totals[&key], "condition 1, warehouse {key}");
+        assert_eq!(row.ytd.get(), paid, "condition 8, warehouse {key}");
+        found += 1;
+    });
+    database.each(|row: &Customer| {
+        sums.check_customer(row);
+        customers += 1;
+    });
+    assert_eq!((found, districts), (warehouses, warehouses * DISTRICTS), "warehouses and districts");
+    assert_eq!(customers, warehouses * DISTRICTS * CUSTOMERS, "customers");
+    let loaded = |each: u32| u64::from(warehouses * DISTRICTS * each);
+    assert_eq!(sums.orders.len() as u64, loaded(ORDERS) + done.orders, "orders acknowledged");
+    assert_eq!(sums.payments, loaded(CUSTOMERS) + done.payments, "payments acknowledged");
+}

@@ -1,0 +1,142 @@
+//! The same DRAM: sysbench beside InnoDB whose buffer pool holds a part of the data, on the same
+//! medium. Perdura's rows and leaves lie on the medium itself, and no part of DRAM is set aside for
+//! copies of them.
+//!
+//! Each engine has a server of its own. Perdura's has the smallest buffer pool that there is, for
+//! the server's own tables.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::plan::Plan;
+use super::report::Report;
+use super::systems::{self, System};
+use crate::drive::server::Server;
+use crate::drive::sysbench::{self, TABLES};
+use crate::shared::{client, process};
+
+const TPS: &str = "tps";
+const PRIVATE: &str = "resident_bytes";
+const SHARED: &str = "resident_shared_bytes";
+
+/// Parts of the data that the buffer pool holds, in percent; the most telling one first.
+const SHARES: [u64; 3] = [5, 25, 100];
+/// Scripts, and by how much Perdura is to be faster where the pool is smallest.
+const SCRIPTS: [(&str, f64); 3] = [("write_only", 7.0), ("read_write", 2.5), ("point_select", 1.1)];
+/// Sessions at once.
+const THREADS: u32 = 8;
+/// The smallest buffer pool that InnoDB takes with pages of 16 KiB.
+const POOL_LEAST_BYTES: u64 = 5 << 20;
+/// When a quick run begins no further round.
+const QUICK_TIME: Duration = Duration::from_secs(50);
+
+/// All cases.
+pub fn run(plan: &Plan) -> Result<Report> {
+    sysbench::check()?;
+    let plan = plan.until(QUICK_TIME);
+    let rows = plan.size(250_000, 110_000);
+    let systems = systems::chosen(&plan, &[System::Innodb, System::Perdura]);
+    let mut servers = Servers::start(&systems)?;
+    servers.load(rows)?;
+    let bytes = data_bytes(servers.of(System::Innodb))?;
+    let seconds = lasting(&plan).as_secs();
+    let workload = format!(
+        "sysbench, {TABLES} tables of {rows} rows ({} MB in InnoDB), {THREADS} threads, runs of {seconds} s, POOL/SCRIPT: \
+         InnoDB's buffer pool in percent of the data",
+        bytes / 1_000_000
+    );
+    let mut report =
+        Report::new("dram-budget", workload, systems::medium(servers.of(*systems.last().expect("InnoDB")))?);
+    for share in SHARES {
+        servers.restart_innodb(bytes * share / 100)?;
+        warm(&servers, &systems, rows)?;
+        for (script, _) in SCRIPTS {
+            let case = format!("{share}/{script}");
+            let mut runs = 0;
+            systems::rounds(&plan, if plan.quick { 1 } else { 3 }, &systems, |system| {
+                // The systems of a round choose the same rows. sysbench takes 0 for no seed.
+                let seed = runs / systems.len() + 1;
+                runs += 1;
+                let server = servers.of(system);
+                let outcome = sysbench::run(server, script, rows, THREADS, lasting(&plan), seed)?;
+                report.add(system.name(), &case, TPS, "1/s", outcome.tps);
+                let resident = |field| Ok::<_, anyhow::Error>(process::status_bytes(server.pid(), field)? as f64);
+                report.add(system.name(), &case, PRIVATE, "B", resident("RssAnon")?);
+                report.add(system.name(), &case, SHARED, "B", resident("RssShmem")?);
+                Ok(())
+            })?;
+        }
+    }
+    judge(&mut report);
+    Ok(report)
+}
+
+fn lasting(plan: &Plan) -> Duration {
+    Duration::from_secs(plan.size(6, 1))
+}
+
+/// A server for each system.
+struct Servers(Vec<(System, Server)>);
+
+impl Servers {
+    fn start(systems: &[System]) -> Result<Self> {
+        let start = |system: &System| {
+            let is_own = *system == System::Perdura;
+            let mut options = systems::options(is_own);
+            if is_own {
+                options.extra.push(pool(POOL_LEAST_BYTES));
+            }
+            Ok((*system, Server::start_new(options)?))
+        };
+        systems.iter().map(start).collect::<Result<_>>().map(Self)
+    }
+
+    fn of(&self, system: System) -> &Server {
+        let found = self.0.iter().find(|(other, _)| *other == system);
+        &found.expect("only systems that take part are asked for").1
+    }
+
+    /// Fills all at once. InnoDB's buffer pool is larger than the data then.
+    fn load(&self, rows: u64) -> Result<()> {
+        std::thread::scope(|scope| {
+            let load = |(system, server)| scope.spawn(move || sysbench::prepare(server, System::engine(system), rows));
+            let loaders: Vec<_> = self.0.iter().map(|(system, server)| load((*system, server))).collect();
+            loaders.into_iter().try_for_each(|loader| loader.join().expect("a loader does not panic"))
+        })
+    }
+
+    /// Starts InnoDB's server again with a buffer pool of so many bytes.
+    fn restart_innodb(&mut self, bytes: u64) -> Result<()> {
+        let innodb = self.0.iter_mut().find(|(system, _)| *system == System::Innodb);
+        innodb.expect("InnoDB always takes part").1.restart_with(&[&pool(bytes)])
+    }
+}
+
+fn pool(bytes: u64) -> String {
+    format!("--innodb-buffer-pool-size={}", bytes.max(POOL_LEAST_BYTES))
+}
+
+/// Bytes of the tables and their indexes.
+fn data_bytes(server: &Server) -> Result<u64> {
+    let query = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables
+                 WHERE table_schema = DATABASE()";
+    client::value(&mut server.connect()?, query)
+}
+
+/// Fills the buffer pool with what the runs look at, and what each session needs with memory.
+fn warm(servers: &Servers, systems: &[System], rows: u64) -> Result<()> {
+    let read = |server| sysbench::run(server, "point_select", rows, THREADS, Duration::from_secs(1), 1).map(drop);
+    systems.iter().try_for_each(|&system| read(servers.of(system)))
+}
+
+fn judge(report: &mut Report) {
+    let least = SHARES[0];
+    for (script, faster) in SCRIPTS {
+        let case = format!("{least}/{script}");
+        let tps = report.paired("perdura", "innodb", &case, TPS, |own, peer| own / peer);
+        report.at_least(&format!("{case}: tps, perdura / innodb"), tps, faster);
+        let resident = report.paired("perdura", "innodb", &case, PRIVATE, |own, peer| own / peer);
+        report.at_most(&format!("{case}: private memory, perdura / innodb"), resident, 1.0);
+    }
+}

@@ -1,0 +1,45 @@
+//! The same DRAM: sysbench's writes beside InnoDB whose buffer pool holds a twentieth of the data,
+//! each engine in a server of its own.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::heading::heading;
+use crate::drive::server::{Options, Server};
+use crate::drive::sysbench::{self, TABLES};
+use crate::shared::process;
+
+/// Rows of each table: some 100 MB in InnoDB.
+const ROWS: u64 = 110_000;
+/// The smallest buffer pool that InnoDB takes with pages of 16 KiB, which is a twentieth of that.
+const POOL: &str = "--innodb-buffer-pool-size=5M";
+const ENGINES: [&str; 2] = ["InnoDB", "Perdura"];
+const THREADS: u32 = 8;
+const SCRIPTS: [&str; 3] = ["write_only", "read_write", "point_select"];
+const LASTING: Duration = Duration::from_secs(1);
+
+/// Loads both servers at once, then runs the scripts on one after the other.
+pub fn compare() -> Result<()> {
+    heading("The same DRAM: sysbench, 100 MB of tables, InnoDB with a buffer pool of 5 MB");
+    let start = |engine| {
+        Server::start_new(Options { perdura: engine == "Perdura", extra: vec![POOL.to_owned()], ..Options::default() })
+    };
+    let servers = ENGINES.into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    std::thread::scope(|scope| {
+        let load = |(server, engine)| scope.spawn(move || sysbench::prepare(server, engine, ROWS));
+        let loaders: Vec<_> = servers.iter().zip(ENGINES).map(load).collect();
+        loaders.into_iter().try_for_each(|loader| loader.join().expect("a loader does not panic"))
+    })?;
+    println!("  {TABLES} tables of {ROWS} rows, {THREADS} sessions, transactions a second");
+    println!("  {:<14} {:>12} {:>12} {:>8}", "", ENGINES[0], ENGINES[1], "");
+    for script in SCRIPTS {
+        let run = |server| Ok(sysbench::run(server, script, ROWS, THREADS, LASTING, 1)?.tps);
+        let tps = servers.iter().map(run).collect::<Result<Vec<_>>>()?;
+        println!("  {script:<14} {:>12.0} {:>12.0} {:>6.1} x", tps[0], tps[1], tps[1] / tps[0]);
+    }
+    let private = |server: &Server| process::status_bytes(server.pid(), "RssAnon").map(|bytes| bytes >> 20);
+    let private = servers.iter().map(private).collect::<Result<Vec<_>>>()?;
+    println!("  {:<14} {:>8} MiB {:>8} MiB", "private memory", private[0], private[1]);
+    Ok(())
+}
