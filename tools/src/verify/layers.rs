@@ -16,7 +16,7 @@ const fn layer(name: &'static str, height: u8, may_be_unsafe: bool) -> Layer {
 }
 
 /// The layers of docs/ARCHITECTURE.md; a crate may depend on those of lower height.
-const LAYERS: [Layer; 14] = [
+const LAYERS: [Layer; 15] = [
     layer("perdura-pmem", 0, true),
     layer("perdura-tpcc", 0, false),
     layer("perdura-log", 1, true),
