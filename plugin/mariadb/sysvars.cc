@@ -23,6 +23,7 @@ namespace perdura {
 
 static char *directory;
 static my_bool emulate;
+static char *emulate_model;
 static ulonglong data_file_size;
 static uint open_files;
 static ulonglong transaction_memory;
@@ -177,6 +178,10 @@ static MYSQL_SYSVAR_BOOL(emulate, emulate, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READ
   "Go on if the directory is not on persistent memory. Data then survive a crash of the server, not a loss of power",
   nullptr, nullptr, false);
 
+static MYSQL_SYSVAR_STR(emulate_model, emulate_model, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Medium whose time emulated memory takes: optane, nv-cmm, dram, or off; with @N for a device of NUMA node N. For measurements",
+  nullptr, nullptr, "off");
+
 static MYSQL_SYSVAR_ULONGLONG(data_file_size, data_file_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Size of a table's data files once the table has grown, in bytes", nullptr, nullptr, 64 * MIB, MIB, 32 * GIB, MIB);
 
@@ -218,6 +223,7 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
   MYSQL_SYSVAR(emulate),
+  MYSQL_SYSVAR(emulate_model),
   MYSQL_SYSVAR(hold),
   MYSQL_SYSVAR(data_file_size),
   MYSQL_SYSVAR(open_files),
@@ -257,6 +263,7 @@ bool options(PerduraOptions *chosen)
   chosen->directory= directory;
   chosen->create_directory= !strcmp(directory, default_directory);
   chosen->emulate= emulate;
+  chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
   chosen->data_file_size= data_file_size;

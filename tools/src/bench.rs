@@ -14,6 +14,7 @@ mod index;
 mod keyed;
 mod kv;
 mod load;
+mod log;
 mod many;
 mod map;
 mod mass;
@@ -21,6 +22,7 @@ mod memory;
 mod pair;
 mod plan;
 mod point;
+mod primitives;
 mod program;
 mod purge;
 mod recovery;
@@ -50,13 +52,34 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 21] = [
-    "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "tpcc", "tpch", "map", "kv", "kv-soak",
+const NAMES: [&str; 23] = [
+    "load",
+    "commit",
+    "point",
+    "update",
+    "scan",
+    "mass",
+    "stall",
+    "recovery",
+    "restart",
+    "memory",
+    "space",
+    "many",
+    "soak",
+    "engine",
+    "index",
+    "log",
+    "primitives",
+    "sysbench",
+    "tpcc",
+    "tpch",
+    "map",
+    "kv",
+    "kv-soak",
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 6] = ["stall", "engine", "index", "map", "kv", "kv-soak"];
+const BARE: [&str; 8] = ["stall", "engine", "index", "log", "primitives", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -75,6 +98,8 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "soak" => soak::run(plan),
         "engine" => engine::run(plan),
         "index" => index::run(plan),
+        "log" => log::run(plan),
+        "primitives" => primitives::run(plan),
         "sysbench" => sysbench::run(plan),
         "tpcc" => tpcc::run(plan),
         "tpch" => tpch::run(plan),

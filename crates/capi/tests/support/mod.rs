@@ -118,6 +118,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         directory: path.as_ptr(),
         create_directory: false,
         emulate: true,
+        emulate_model: null(),
         prefault: false,
         prefault_threads: 1,
         data_file_size: 4 << 20,
