@@ -85,6 +85,9 @@ typedef struct PerduraOptions {
   bool create_directory;
   // Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
   bool emulate;
+  // The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of that NUMA
+  // node. NULL, an empty text and `off`: none.
+  const char *emulate_model;
   // Faults files in ahead of their use.
   bool prefault;
   // Threads that fault files in.
@@ -112,7 +115,7 @@ bool perdura_has_pool(const char *directory);
 
 // Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
 //
-// Errors: MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
+// Errors: MEDIUM, NOT_SUPPORTED (the model), CONFIGURATION, DAMAGED, DEVICE_FULL.
 PerduraCode perdura_open(const PerduraOptions *options, PerduraEngine **engine);
 
 // Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.
