@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
+use perdura_bench::own::medium;
 use perdura_engine::{Config, Engine};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ fn load(plan: &Plan, case: &str, service: Service, rows: usize) {
         first_file_bytes: FILE_BYTES,
         ..Config::default()
     };
-    let engine = Engine::open(pool::medium(scratch.path()), config).expect("the pool can be created");
+    let engine = Engine::open(medium(scratch.path()), config).expect("the pool can be created");
     let table = engine.create_table("loaded", b"").expect("the pool is new");
     if service == Service::Awaited {
         await_service(&engine);
