@@ -268,7 +268,7 @@ bool options(PerduraOptions *chosen)
   chosen->directory= directory;
   chosen->create_directory= !strcmp(directory, default_directory);
   chosen->emulate= emulate;
-  chosen->accept_unsafe_shutdown= accept_unsafe_shutdown;
+  chosen->accept_dirty_shutdown= accept_unsafe_shutdown;
   chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;

@@ -86,7 +86,7 @@ typedef struct PerduraOptions {
   // Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
   bool emulate;
   // Opens a pool although its device has counted dirty shutdowns since it was last open.
-  bool accept_unsafe_shutdown;
+  bool accept_dirty_shutdown;
   // The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of that NUMA
   // node. NULL, an empty text and `off`: none.
   const char *emulate_model;

@@ -52,7 +52,7 @@ pub struct PerduraOptions {
     /// of power.
     pub emulate: bool,
     /// Opens a pool although its device has counted dirty shutdowns since it was last open.
-    pub accept_unsafe_shutdown: bool,
+    pub accept_dirty_shutdown: bool,
     /// The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of
     /// that NUMA node. NULL, an empty text and `off`: none.
     pub emulate_model: *const c_char,
@@ -150,7 +150,7 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         prefault_threads: options.prefault_threads,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
-        accept_unsafe_shutdown: options.accept_unsafe_shutdown,
+        accept_unsafe_shutdown: options.accept_dirty_shutdown,
         clock: since_1970,
         ..defaults
     };

@@ -118,7 +118,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         directory: path.as_ptr(),
         create_directory: false,
         emulate: true,
-        accept_unsafe_shutdown: false,
+        accept_dirty_shutdown: false,
         emulate_model: null(),
         prefault: false,
         prefault_threads: 1,
