@@ -11,7 +11,7 @@ use crate::runs::{on_all_cores, run_seed};
 /// the sources has it.
 const PLANTED: [(Mutant, u64, &str); 25] = [
     (Mutant::PersistedBeforeFence, 0, "what was not made durable is called so"),
-    (Mutant::SentBeforeDurable, 171, "a vote or an acknowledgement leaves before it is durable"),
+    (Mutant::SentBeforeDurable, 263, "a vote or an acknowledgement leaves before it is durable"),
     (Mutant::CommitsEarlierTerms, 3, "a leader commits entries of earlier terms as soon as a quorum has them"),
     (Mutant::LeaderReadsUnasked, 7, "a leader reads without asking whether it still leads"),
     (
