@@ -14,6 +14,7 @@ mod files;
 mod index;
 mod keyed;
 mod kv;
+mod lanes;
 mod load;
 mod many;
 mod map;
@@ -53,7 +54,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "load",
     "commit",
     "point",
@@ -68,6 +69,7 @@ const NAMES: [&str; 24] = [
     "many",
     "soak",
     "engine",
+    "lanes",
     "index",
     "prefault",
     "sysbench",
@@ -99,6 +101,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "many" => many::run(plan),
         "soak" => soak::run(plan),
         "engine" => engine::run(plan),
+        "lanes" => lanes::run(plan),
         "index" => index::run(plan),
         "prefault" => prefault::run(plan),
         "sysbench" => sysbench::run(plan),
