@@ -33,6 +33,7 @@ mod scan;
 mod soak;
 mod space;
 mod stall;
+mod switch;
 mod sysbench;
 mod systems;
 mod tpcc;
@@ -54,7 +55,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "load",
     "commit",
     "point",
@@ -62,6 +63,7 @@ const NAMES: [&str; 25] = [
     "scan",
     "mass",
     "stall",
+    "switch",
     "recovery",
     "restart",
     "memory",
@@ -83,7 +85,7 @@ const NAMES: [&str; 25] = [
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 7] = ["stall", "engine", "index", "tpcc-engine", "map", "kv", "kv-soak"];
+const BARE: [&str; 8] = ["stall", "switch", "engine", "index", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -94,6 +96,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "scan" => scan::run(plan),
         "mass" => mass::run(plan),
         "stall" => stall::run(plan),
+        "switch" => switch::run(plan),
         "recovery" => recovery::run(plan),
         "restart" => restart::run(plan),
         "memory" => memory::run(plan),
