@@ -14,6 +14,7 @@ mod files;
 mod index;
 mod keyed;
 mod kv;
+mod lanes;
 mod load;
 mod log;
 mod many;
@@ -34,6 +35,7 @@ mod scan;
 mod soak;
 mod space;
 mod stall;
+mod switch;
 mod sysbench;
 mod systems;
 mod tpcc;
@@ -55,7 +57,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 28] = [
     "load",
     "commit",
     "point",
@@ -63,6 +65,7 @@ const NAMES: [&str; 26] = [
     "scan",
     "mass",
     "stall",
+    "switch",
     "recovery",
     "restart",
     "memory",
@@ -70,6 +73,7 @@ const NAMES: [&str; 26] = [
     "many",
     "soak",
     "engine",
+    "lanes",
     "index",
     "prefault",
     "sysbench",
@@ -85,7 +89,8 @@ const NAMES: [&str; 26] = [
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 9] = ["stall", "engine", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
+const BARE: [&str; 11] =
+    ["stall", "switch", "engine", "lanes", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -96,6 +101,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "scan" => scan::run(plan),
         "mass" => mass::run(plan),
         "stall" => stall::run(plan),
+        "switch" => switch::run(plan),
         "recovery" => recovery::run(plan),
         "restart" => restart::run(plan),
         "memory" => memory::run(plan),
@@ -103,6 +109,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "many" => many::run(plan),
         "soak" => soak::run(plan),
         "engine" => engine::run(plan),
+        "lanes" => lanes::run(plan),
         "index" => index::run(plan),
         "prefault" => prefault::run(plan),
         "log" => log::run(plan),

@@ -42,9 +42,9 @@ usage: cargo xtask COMMAND
   kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
   kv-page                                      the page of a replica in a browser, also after the leader was killed
   bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
-                                               NAME: load, commit, point, update, scan, mass, stall, recovery, restart, memory, space,
-                                               many, soak, engine, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch, map,
-                                               kv, kv-soak
+                                               NAME: load, commit, point, update, scan, mass, stall, switch, recovery, restart, memory, space,
+                                               many, soak, engine, lanes, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
+                                               map, kv, kv-soak
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]

@@ -18,7 +18,7 @@ use crate::table::figures::{IndexSpace, TableSpace};
 use crate::txn::compact;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
-use perdura_log::Csn;
+use perdura_log::{Csn, StageClock, StageTimes};
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Mutant};
 use std::path::Path;
@@ -419,6 +419,18 @@ impl Engine {
     /// Whether there is a table of this id.
     pub fn has_table(&self, id: u32) -> bool {
         self.pool.tables.find_id(id).is_some()
+    }
+
+    /// Times the stages of transactions in the log from now on; of several calls the first counts.
+    /// For benchmarks: each transaction then reads `clock` at each of them.
+    pub fn time_stages(&self, clock: StageClock) {
+        self.pool.log.time_stages(clock);
+    }
+
+    /// The time that all transactions together have spent in each stage since
+    /// [`Engine::time_stages`].
+    pub fn stage_times(&self) -> StageTimes {
+        self.pool.log.stage_times()
     }
 
     /// The values of the server's status variables.

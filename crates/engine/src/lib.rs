@@ -42,7 +42,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use format::{IndexDefinition, KEY_BYTES_MAX, Rid};
 pub use index::measure::Measured;
-pub use perdura_log::{Csn, LogConfig, forget_device};
+pub use perdura_log::{Csn, LaneChoice, LogConfig, LogStage, StageClock, StageTimes, forget_device};
 pub use perdura_pmem::{FileMedium, Medium, Model as MediumModel, Options as MediumOptions};
 pub use pool::hold::HoldNumber;
 pub use pool::locks::{Deadlock, Deadlocked, LockMode, LockOutcome};

@@ -12,6 +12,19 @@ pub const LANE_BYTES_MIN: u64 = 4 << 10;
 /// Most bytes of a lane.
 pub const LANE_BYTES_MAX: u64 = 2 << 30;
 
+/// Property of a transaction that decides its home lane, where its records go while the lane has
+/// room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneChoice {
+    /// Its session, by a hash: small transactions of one session follow one another in a lane.
+    #[default]
+    Session,
+    /// Its own id, by a hash (Matsuura, NVMSA 2021, V.B).
+    Transaction,
+    /// The processor on which it comes to the log.
+    Core,
+}
+
 /// Settings of the log. The pool keeps those marked *at creation*; opening it again ignores them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -26,11 +39,20 @@ pub struct LogConfig {
     /// Checkpoints during which a generation beyond `generations` goes unneeded before it is
     /// removed; doubled each time it was needed again after all. At least 1.
     pub shrink_after: u32,
+    /// How a transaction comes by its home lane.
+    pub lane_choice: LaneChoice,
 }
 
 impl Default for LogConfig {
     fn default() -> LogConfig {
-        LogConfig { lanes: 4, lane_bytes: 16 << 20, generations: 2, generations_max: 16, shrink_after: 200 }
+        LogConfig {
+            lanes: 4,
+            lane_bytes: 16 << 20,
+            generations: 2,
+            generations_max: 16,
+            shrink_after: 200,
+            lane_choice: LaneChoice::default(),
+        }
     }
 }
 
@@ -80,7 +102,8 @@ mod tests {
     #[test]
     fn ranges_are_checked() {
         LogConfig::default().check().expect("the defaults are good");
-        let good = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2, shrink_after: 1 };
+        let least = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2, ..Default::default() };
+        let good = LogConfig { shrink_after: 1, ..least };
         good.check().expect("the least is good");
         let bad = [
             LogConfig { lanes: 0, ..good.clone() },

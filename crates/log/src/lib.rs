@@ -18,7 +18,8 @@
 //! and fences it; [`Recovery::finish`] voids every older record and returns the running [`Log`].
 //!
 //! - `create` makes the log of a new pool; `config`, `error`: settings and failures
-//! - `log` is the running log, `shared` what its users share, `status` its report
+//! - `log` is the running log, `shared` what its users share, `status` its report, `stages` where
+//!   the time of its transactions goes
 //! - `generation`, `lane_pins`: lanes, and who still needs one; `control`, `ledger`: switch, growth
 //!   and removal under the control lock; `need`, `shrink`: which generations go
 //! - `reserve` can block or fail, `group` writes, `txn` is one transaction's part
@@ -51,6 +52,7 @@ mod reserve;
 mod scan;
 mod shared;
 mod shrink;
+mod stages;
 mod status;
 mod superblock;
 mod superfile;
@@ -58,13 +60,14 @@ mod txn;
 mod watermark;
 
 pub use analysis::{Bodies, BodyRef, Committed, InDoubt};
-pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LogConfig};
+pub use config::{GENERATIONS_MAX, LANE_BYTES_MAX, LANE_BYTES_MIN, LANES_MAX, LaneChoice, LogConfig};
 pub use create::create;
 pub use csn::{Csn, TxnId};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use recovery::{PreparedTxn, Recovery};
 pub use scan::scan;
+pub use stages::{LogStage, StageClock, StageTimes};
 pub use status::{GenerationState, GenerationStatus, LogStatus};
 pub use superblock::{Device, FORMAT_VERSION, GenerationEntry, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME, Superblock};
 pub use superfile::forget_device;

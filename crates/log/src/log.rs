@@ -1,14 +1,17 @@
 //! The running log.
 
 use crate::Csn;
+use crate::config::LaneChoice;
 use crate::control::{Control, take_txid};
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::shared::Shared;
 use crate::shrink::shrink;
+use crate::stages::{LogStage, StageClock, StageTimes};
 use crate::status::LogStatus;
 use crate::txn::{Home, LogTxn};
 use perdura_pmem::Region;
+use perdura_pmem::numa::current_cpu;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -16,30 +19,40 @@ use std::sync::atomic::Ordering::Acquire;
 pub struct Log {
     shared: Arc<Shared>,
     homes: Box<[Arc<Home>]>,
+    choice: LaneChoice,
 }
 
 impl Log {
-    pub(crate) fn new(shared: Arc<Shared>) -> Log {
+    pub(crate) fn new(shared: Arc<Shared>, choice: LaneChoice) -> Log {
         let homes = (0..shared.lanes).map(|lane| Arc::new(Home { log: shared.clone(), lane })).collect();
-        Log { shared, homes }
+        Log { shared, homes, choice }
     }
 
-    /// Begins a transaction of `session`, which decides its home lane.
+    /// Begins a transaction of `session`. Its home lane is that of [`LaneChoice`].
     #[inline]
     pub fn begin(&self, session: u64) -> LogTxn {
-        LogTxn::new(self.home(session), take_txid(&self.shared))
+        let mut watch = self.shared.stages.watch();
+        let txid = take_txid(&self.shared);
+        watch.end(LogStage::Id);
+        let home = match self.choice {
+            LaneChoice::Session => self.home_of(session),
+            LaneChoice::Transaction => self.home_of(txid),
+            LaneChoice::Core => &self.homes[current_cpu() % self.homes.len()],
+        };
+        LogTxn::new(home.clone(), txid)
     }
 
+    /// The home lane of a number.
     #[inline]
-    fn home(&self, session: u64) -> Arc<Home> {
+    fn home_of(&self, number: u64) -> &Arc<Home> {
         // Fibonacci hashing; the high half scaled to the count of lanes.
-        let hash = session.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.homes[((hash * self.homes.len() as u64) >> 32) as usize].clone()
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.homes[((hash * self.homes.len() as u64) >> 32) as usize]
     }
 
     pub(crate) fn resurrect(&self, prepared: Arc<Prepared>) -> LogTxn {
         self.shared.prepared.add(prepared.clone());
-        LogTxn::resurrected(self.home(prepared.txid), prepared)
+        LogTxn::resurrected(self.home_of(prepared.txid).clone(), prepared)
     }
 
     /// The last CSN taken.
@@ -80,14 +93,20 @@ impl Log {
     /// stop: whether the commit is durable is then known only after the next recovery.
     #[inline]
     pub fn wait_durable(&self, csn: Csn) -> bool {
-        self.shared.durable.wait(csn)
+        let mut watch = self.shared.stages.watch();
+        let is_there = self.shared.durable.wait(csn);
+        watch.end(LogStage::DurableWait);
+        is_there
     }
 
     /// Waits until visible_csn is at `csn`. False if that will not happen because the pool failed
     /// stop.
     #[inline]
     pub fn wait_visible(&self, csn: Csn) -> bool {
-        self.shared.visible.wait(csn)
+        let mut watch = self.shared.stages.watch();
+        let is_there = self.shared.visible.wait(csn);
+        watch.end(LogStage::VisibleWait);
+        is_there
     }
 
     /// Reports that commit `csn` is visible to whoever looks; its words may not be stored yet.
@@ -95,7 +114,9 @@ impl Log {
     /// as this may wait while far more than 65,536 are outstanding.
     #[inline]
     pub fn publish(&self, csn: Csn) {
+        let mut watch = self.shared.stages.watch();
         self.shared.visible.mark(csn);
+        watch.end(LogStage::Visible);
     }
 
     /// Reports that all words of commit `csn` are stored: durably, or such that the hook of
@@ -134,6 +155,17 @@ impl Log {
         *self.shared.prefault.write() = Some(prefault.clone());
         let regions = Control::lock(&self.shared).regions();
         regions.iter().for_each(|region| prefault(region));
+    }
+
+    /// Times the stages of transactions from now on with `clock`; of several calls the first
+    /// counts. For benchmarks: a transaction then reads the clock at each stage.
+    pub fn time_stages(&self, clock: StageClock) {
+        self.shared.stages.start(clock);
+    }
+
+    /// The time spent in each stage since [`Log::time_stages`]; of stages under way none.
+    pub fn stage_times(&self) -> StageTimes {
+        self.shared.stages.times()
     }
 
     /// The log's state, for monitoring.

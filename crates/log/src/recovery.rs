@@ -1,7 +1,7 @@
 //! Recovery: analysis, then the caller's redo, then the superblock write that ends it.
 
 use crate::analysis::{Analysis, BodyRef, Committed, InDoubt, Outcome};
-use crate::config::{GENERATIONS_MAX, LogConfig};
+use crate::config::{GENERATIONS_MAX, LaneChoice, LogConfig};
 use crate::control::Control;
 use crate::copy_forward::{copy_arming, pin_all};
 use crate::error::{Error, ErrorKind, Result};
@@ -48,6 +48,7 @@ pub struct Recovery {
     need: Need,
     generations_least: u32,
     generations_max: u32,
+    lane_choice: LaneChoice,
 }
 
 /// A prepared transaction, resurrected.
@@ -64,7 +65,7 @@ pub struct PreparedTxn {
 
 impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink,
-    /// `generations_max` and `shrink_after` count. Reads only.
+    /// `generations_max`, `shrink_after` and `lane_choice` count. Reads only.
     ///
     /// # Errors
     /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is
@@ -145,6 +146,7 @@ impl Recovery {
             need,
             generations_least: config.generations.clamp(2, GENERATIONS_MAX),
             generations_max: config.generations_max.clamp(2, GENERATIONS_MAX),
+            lane_choice: config.lane_choice,
         };
         Ok((recovery, proven))
     }
@@ -195,7 +197,7 @@ impl Recovery {
         let kept: Vec<_> = self.prepared.iter().map(|prepared| Arc::new(keep(&log, prepared))).collect();
         let fresh = copy_prepared(&log, &kept)?;
         Control::lock(&log).finish(self.horizon, &fresh)?;
-        let log = Log::new(log);
+        let log = Log::new(log, self.lane_choice);
         let resurrect = |((prepared, bodies), kept): ((InDoubt, Vec<Vec<u8>>), Arc<Prepared>)| PreparedTxn {
             txid: prepared.txid,
             xid: prepared.xid,

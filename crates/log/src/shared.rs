@@ -9,6 +9,7 @@ use crate::generation::{Active, Generations, Pins, Placed};
 use crate::group::Place;
 use crate::ledger::Ledger;
 use crate::prepared::Registry;
+use crate::stages::{LogStage, Stages};
 use crate::watermark::{SLOTS, SLOTS_STORED, Watermark, slots_for};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) visible: Watermark,
     /// Never ahead of `visible`: a commit is published before it is stored.
     pub(crate) stored: Watermark,
+    pub(crate) stages: Stages,
     pub(crate) checkpoint_csn: AtomicU64,
     pub(crate) ledger: Mutex<Ledger>,
     /// Transactions with chunks and no ending yet: lowest activation they have one in, and id.
@@ -94,6 +96,7 @@ impl Shared {
             durable,
             visible,
             stored,
+            stages: Stages::default(),
             checkpoint_csn: AtomicU64::new(start.checkpoint_csn),
             ledger: Mutex::new(start.ledger),
             holders: Mutex::new(BTreeSet::new()),
@@ -152,7 +155,9 @@ impl Shared {
         if pins.is_empty() {
             return;
         }
+        let mut watch = self.stages.watch();
         self.withdraw(pins, csn);
+        watch.end(LogStage::Release);
         if self.waiting.load(Relaxed) > 0 {
             self.ended.fetch_add(1, Relaxed);
             self.freed.notify_all();
@@ -167,10 +172,20 @@ impl Shared {
         }
     }
 
+    /// Notes that the record of commit `csn` is durable.
+    #[inline]
+    pub(crate) fn mark_durable(&self, csn: Csn) {
+        let mut watch = self.stages.watch();
+        self.durable.mark(csn);
+        watch.end(LogStage::Durable);
+    }
+
     /// Notes that all words of commit `csn` are stored.
     #[inline]
     pub(crate) fn mark_stored(&self, csn: Csn) {
+        let mut watch = self.stages.watch();
         self.stored.mark(csn);
+        watch.end(LogStage::Stored);
         if self.waiting.load(Relaxed) > 0 {
             self.freed.notify_all();
         }

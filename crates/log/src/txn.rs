@@ -9,6 +9,7 @@ use crate::generation::{Pins, Placed};
 use crate::group::Staged;
 use crate::prepared::{Prepared, State};
 use crate::shared::{Shared, Unfinished};
+use crate::stages::LogStage;
 use crate::{Csn, TxnId};
 use perdura_pmem::Mutant;
 use perdura_pmem::checksum::crc32c_append;
@@ -159,7 +160,9 @@ impl LogTxn {
     /// TooLarge: write chunks instead. LogFull, FailStop, Medium: roll back.
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<Reservation> {
+        let mut watch = self.home.log.stages.watch();
         let placed = self.home.log.reserve(self.id, &mut self.pins, self.home.lane, group_bytes(body_bytes))?;
+        watch.end(LogStage::Reserve);
         Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
@@ -177,7 +180,7 @@ impl LogTxn {
         }
         let log = &*self.home.log;
         self.csn = write_commit(log, reservation.placed, body, Kind::Commit, (self.id, self.chunks, self.chained));
-        log.durable.mark(self.csn);
+        log.mark_durable(self.csn);
         self.csn
     }
 
@@ -237,7 +240,7 @@ impl LogTxn {
             log.release(&mut state.pins, self.csn);
         }
         log.prepared.remove(self.id);
-        log.durable.mark(self.csn);
+        log.mark_durable(self.csn);
         self.csn
     }
 
@@ -281,16 +284,21 @@ impl LogTxn {
 #[inline]
 fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnId, u32, u32)) -> Csn {
     let place = log.place(placed);
+    let mut watch = log.stages.watch();
     let staged = Staged::new(place, body);
+    watch.end(LogStage::Copy);
     let (length, (txid, chunks, chained)) = (staged.length(), of);
     let unfinished = Unfinished(log);
     let (csn, lag) = log.take_csn();
+    watch.end(LogStage::Csn);
     // Planted: a CSN counts as filled when it is taken.
     if perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
         log.durable.mark(csn);
     }
     staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });
+    watch.end(LogStage::Copy);
     place.region.fence();
+    watch.end(LogStage::Fence);
     std::mem::forget(unfinished);
     csn
 }

@@ -8,6 +8,7 @@ mod examples;
 mod generation_switch;
 mod ghosts;
 mod handed_over;
+mod lane_choice;
 mod lifecycle;
 mod shrink;
 mod stop;

@@ -4,7 +4,7 @@
 //! Sysfs knows nothing of memory that is not a device of its own (tmpfs).
 
 use crate::medium::Modules;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -97,6 +97,12 @@ fn parse_cpu_list(list: &str) -> Vec<usize> {
         (range.end() < &CpuSet::MAX_CPU).then_some(range)
     };
     list.split(',').filter_map(part).flatten().collect()
+}
+
+/// Number of the processor on which the calling thread runs, or did a moment ago.
+#[inline]
+pub fn current_cpu() -> usize {
+    sched_getcpu()
 }
 
 /// Pins the calling thread to those of `node`'s processors that it may use. False if the node is

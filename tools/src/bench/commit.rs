@@ -11,7 +11,8 @@ use crate::shared::{client, csv};
 
 const METRIC: &str = "us_per_op";
 
-const INSERT: &str = "CREATE PROCEDURE insert_many(IN many BIGINT)
+/// Procedure that inserts rows into the table `committed`, each in its own transaction.
+pub const INSERT: &str = "CREATE PROCEDURE insert_many(IN many BIGINT)
 BEGIN
   DECLARE i BIGINT DEFAULT 0;
   WHILE i < many DO

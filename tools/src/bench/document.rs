@@ -88,12 +88,20 @@ fn render_series(text: &mut String, report: &Report) -> Result<()> {
 }
 
 /// A table for each metric and each kind of case (the first part of its name): a row for each case,
-/// a column for each system. Where most kinds have a case or two, one table has all kinds.
+/// a column for each system. Where most kinds have a case or two, one table has all kinds; cases
+/// that are alone of their kind share one.
 fn render_medians(text: &mut String, report: &Report) -> Result<()> {
     let kind = |series: &Series| series.case.split('/').next().unwrap_or_default().to_owned();
     let cases = distinct(report.series.iter().map(|series| series.case.as_str())).len();
     let is_of_many_kinds = distinct(report.series.iter().map(kind)).len() * 2 >= cases.max(SERIES_MAX);
-    let table = |series: &Series| (if is_of_many_kinds { String::new() } else { kind(series) }, series.metric);
+    let is_alone = |series: &Series| {
+        let mut others =
+            report.series.iter().filter(|other| other.metric == series.metric && kind(other) == kind(series));
+        others.all(|other| other.case == series.case)
+    };
+    let table = |series: &Series| {
+        (if is_of_many_kinds || is_alone(series) { String::new() } else { kind(series) }, series.metric)
+    };
     for (number, name) in distinct(report.series.iter().map(table)).into_iter().enumerate() {
         let rows: Vec<&Series> = report.series.iter().filter(|series| table(series) == name).collect();
         let systems = distinct(rows.iter().map(|series| series.system.as_str()));
@@ -169,10 +177,13 @@ mod tests {
         {
             report.add(system, case, "ns_per_op", "ns", value);
         }
+        for (case, value) in [("1", 1.0), ("8", 8.0)] {
+            report.add("list", case, "ns_per_op", "ns", value);
+        }
         let mut text = String::new();
         render_medians(&mut text, &report).unwrap();
-        let expected =
-            "| case, ns_per_op | list | btree |\n|---|---:|---:|\n| read/1 | 123 | 5.68 |\n| read/2 |  | 12.3 |\n";
+        let expected = "| case, ns_per_op | list | btree |\n|---|---:|---:|\n| read/1 | 123 | 5.68 |\n| read/2 |  | 12.3 |\n\
+             \n| case, ns_per_op | list |\n|---|---:|\n| 1 | 1.00 |\n| 8 | 8.00 |\n";
         assert_eq!(text, expected);
     }
 }

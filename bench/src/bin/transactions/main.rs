@@ -1,4 +1,4 @@
-//! `transactions mass|stall|prefault --dir DIR [--quick]`: large transactions through the engine's
+//! `transactions mass|stall|switch|prefault --dir DIR [--quick]`: transactions through the engine's
 //! API, one JSON object a line (see `perdura_bench::output`). The benches of these names of
 //! `cargo xtask` judge and report them.
 //!
@@ -11,6 +11,7 @@ mod plan;
 mod pool;
 mod prefault;
 mod stall;
+mod switch;
 
 use perdura_bench::output;
 use perdura_bench::own::medium;
@@ -18,7 +19,7 @@ use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: transactions mass|stall|prefault --dir DIR [--quick] [--case 2m]";
+const USAGE: &str = "usage: transactions mass|stall|switch|prefault --dir DIR [--quick] [--case 2m]";
 
 type Series = fn(&Plan);
 
@@ -28,6 +29,7 @@ fn parse() -> Result<(Series, Plan), String> {
     let series: Series = match words.next().as_deref() {
         Some("mass") => mass::run,
         Some("stall") => stall::run,
+        Some("switch") => switch::run,
         Some("prefault") => prefault::run,
         _ => return Err("which series?".into()),
     };

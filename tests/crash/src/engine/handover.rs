@@ -63,7 +63,7 @@ impl Worker<'_> {
             let is_bulk = self.random.one_in(2);
             let going = if is_bulk { self.insert_some(66, 20) } else { self.insert_some(1, 4) && self.update_some(2) };
             self.txn.end_statement();
-            if !going || self.random.one_in(2) && !self.edit_in_vain() {
+            if !going || (is_bulk || self.random.one_in(2)) && !self.edit_in_vain() {
                 self.give_up();
             }
             std::mem::swap(&mut self.txn, &mut session);
@@ -74,12 +74,16 @@ impl Worker<'_> {
         }
     }
 
-    /// A statement that is rolled back to a savepoint once it has ended. Returns whether the
-    /// transaction can go on.
+    /// Changes the last rows of the transaction in a statement that is rolled back to a savepoint
+    /// once it has ended. Returns whether the transaction can go on.
     fn edit_in_vain(&mut self) -> bool {
         let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
+        let last: Vec<_> = writes.inserted.iter().rev().take(3).map(|(key, rid)| (*key, *rid)).collect();
         self.txn.start_statement();
-        let going = self.update_some(4) && self.delete_some(3);
+        let going = last.into_iter().all(|(key, rid)| {
+            let row = (!self.random.one_in(3)).then(|| self.row(key, 20));
+            self.change(key, rid, row)
+        });
         self.txn.end_statement();
         self.txn.rollback_to(&savepoint).expect("set in this transaction");
         self.writes = writes;

@@ -26,7 +26,7 @@ pub fn undone(worker: &mut Worker<'_>) {
 
 /// Transactions that one thread begins and another one ends.
 pub fn handed_over(worker: &mut Worker<'_>) {
-    for _ in 0..5 {
+    for _ in 0..3 {
         if worker.thread == 0 {
             worker.hand_over();
         } else {

@@ -1,0 +1,95 @@
+//! Transactions of one row each by lanes of the log: `8`, `time_s`, and by stages of a commit
+//! `csn/8`, `ns_per_commit`.
+//!
+//! A system is a number of threads and a way to choose the lane: `perdura` has 8 threads and lanes
+//! by session. `time_s` is taken with no clock read in between, the stages in runs of their own. A
+//! stage's time is the clock's as the thread sees it, so it has the waits for a processor too.
+
+use crate::plan::Plan;
+use crate::pool::{Pool, Run};
+use crate::ticks;
+use perdura_bench::measure::turned;
+use perdura_bench::output;
+use perdura_engine::{LaneChoice, LogStage};
+use std::time::Instant;
+
+/// Lanes as in the paper's table III.
+const LANES: [u32; 7] = [1, 2, 4, 8, 10, 12, 16];
+/// Threads of the systems, and of the counter alone.
+pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+/// Threads of the systems that differ in the choice of lanes.
+const USUAL: usize = 8;
+/// Threads of the systems whose stages are timed.
+const TIMED: [usize; 3] = [1, 2, USUAL];
+/// Ways to choose the lane, each with the system's name.
+const CHOICES: [(LaneChoice, &str); 3] = [
+    (LaneChoice::Session, "perdura"),
+    (LaneChoice::Transaction, "perdura_transaction"),
+    (LaneChoice::Core, "perdura_core"),
+];
+
+/// Runs everything.
+pub fn run(plan: &Plan) {
+    let transactions = plan.pick(200_000, 40_000);
+    for round in 0..plan.pick(5, 3) {
+        if round > 0 && !plan.goes_on() {
+            break;
+        }
+        let begun = Instant::now();
+        let tick = ticks::length();
+        for lanes in turned(&LANES, round) {
+            for (choice, system) in turned(&CHOICES, round) {
+                let mut pool = Pool::create(plan, lanes, choice);
+                let threads = if choice == LaneChoice::Session { &THREADS[..] } else { &[USUAL] };
+                for threads in turned(threads, round) {
+                    let took = pool.run(threads, transactions, false).took;
+                    output::value(&named(system, threads), &lanes.to_string(), "time_s", took.as_secs_f64());
+                }
+                pool.time_stages();
+                for threads in threads.iter().copied().filter(|threads| TIMED.contains(threads)) {
+                    let run = pool.run(threads, transactions, true);
+                    stages(&named(system, threads), lanes, &run, tick / transactions as f64);
+                }
+                pool.close();
+            }
+        }
+        output::progress(format_args!("lanes, round {}: {:.1} s", round + 1, begun.elapsed().as_secs_f64()));
+    }
+}
+
+/// A system's name: with its threads, if they are not the usual ones.
+fn named(system: &str, threads: usize) -> String {
+    if threads == USUAL { system.to_owned() } else { format!("{system}_{threads}t") }
+}
+
+/// Prints the nanoseconds that a transaction of a run takes in each stage; `each` are those of a
+/// tick, divided by the number of transactions. `commit` is the commit as a whole, `rest` what the
+/// log has no part in.
+fn stages(system: &str, lanes: u32, run: &Run, each: f64) {
+    let print = |stage: &str, ticks: u64| {
+        output::value(system, &format!("{stage}/{lanes}"), "ns_per_commit", ticks as f64 * each);
+    };
+    print("insert", run.insert);
+    print("commit", run.commit);
+    for stage in LogStage::ALL {
+        print(name(stage), run.of(stage));
+    }
+    let log: u64 = LogStage::ALL.iter().map(|stage| run.of(*stage)).sum();
+    print("rest", run.commit.saturating_sub(log));
+}
+
+fn name(stage: LogStage) -> &'static str {
+    match stage {
+        LogStage::Id => "id",
+        LogStage::Reserve => "reserve",
+        LogStage::Csn => "csn",
+        LogStage::Copy => "copy",
+        LogStage::Fence => "fence",
+        LogStage::Durable => "durable",
+        LogStage::DurableWait => "durable_wait",
+        LogStage::Visible => "visible",
+        LogStage::VisibleWait => "visible_wait",
+        LogStage::Stored => "stored",
+        LogStage::Release => "release",
+    }
+}
