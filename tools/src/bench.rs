@@ -54,8 +54,29 @@ pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
 const NAMES: [&str; 23] = [
-    "load", "commit", "point", "update", "scan", "mass", "stall", "recovery", "restart", "memory", "space", "many",
-    "soak", "engine", "index", "sysbench", "dram-budget", "tpcc", "tpcc-engine", "tpch", "map", "kv", "kv-soak",
+    "load",
+    "commit",
+    "point",
+    "update",
+    "scan",
+    "mass",
+    "stall",
+    "recovery",
+    "restart",
+    "memory",
+    "space",
+    "many",
+    "soak",
+    "engine",
+    "index",
+    "sysbench",
+    "dram-budget",
+    "tpcc",
+    "tpcc-engine",
+    "tpch",
+    "map",
+    "kv",
+    "kv-soak",
 ];
 
 /// Benchmarks that run without a server.

@@ -16,6 +16,8 @@ use crate::shared::{client, csv};
 const LOADERS: u64 = 2;
 const METRIC: &str = "time_s";
 
+/// Loaders of the paper.
+const PAPER_LOADERS: u32 = 96;
 /// Numbers of loaders besides the usual one.
 const SHARES: [u64; 3] = [1, 4, 8];
 /// When a quick run begins no further round with two loaders.
@@ -82,10 +84,11 @@ fn note_serial_fractions(report: &mut Report, systems: &[System]) {
     let serial = |system: &System| {
         let rate = |case| report.value(system.name(), case, METRIC).map(f64::recip);
         let law = Usl::fit(&[(1, rate("local/1")?), (2, rate("local")?)])?;
-        Some(format!("{} {:.2}", system.name(), law.serial))
+        let many = law.speedup(PAPER_LOADERS);
+        Some(format!("{} {:.2} ({many:.1})", system.name(), law.serial))
     };
     let all: Vec<String> = systems.iter().filter_map(serial).collect();
-    report.note(format!("serial fraction from 1 to {LOADERS} loaders: {}", all.join(", ")));
+    report.note(format!("serial fraction from 1 to {LOADERS} loaders, and by it {PAPER_LOADERS} loaders in times of one: {}", all.join(", ")));
 }
 
 /// Loads all files concurrently into a new table. Returns the time from the common start to the

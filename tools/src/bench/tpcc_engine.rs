@@ -17,7 +17,8 @@ const FALCON: [(u32, f64); 2] = [(1, 38_300.0), (48, 793_000.0)];
 pub fn run(plan: &Plan) -> Result<Report> {
     let words: &[&str] = if plan.perdura { &[] } else { &["--peers-only"] };
     let lines = program::run("tpcc", words, plan)?;
-    let workload = "TPC-C through the crate API, without think times, at snapshot isolation, a warehouse a thread; N/10w: ten";
+    let workload =
+        "TPC-C through the crate API, without think times, at snapshot isolation, a warehouse a thread; N/10w: ten";
     let mut report = Report::new("tpcc-engine", workload.into(), program::medium(&lines));
     program::add(&mut report, &lines, &METRICS)?;
     for case in ["1", "1/10w"] {

@@ -111,14 +111,7 @@ impl NewOrder {
     }
 
     /// Takes an item from stock and enters its line. Returns the amount.
-    fn enter_line<D: Database>(
-        &self,
-        database: &mut D,
-        order: u32,
-        number: u8,
-        line: &Line,
-        price: u32,
-    ) -> Tried<u32> {
+    fn enter_line<D: Database>(&self, database: &mut D, order: u32, number: u8, line: &Line, price: u32) -> Tried<u32> {
         let info = database.change(keys::stock(line.supplier, line.item), |row: &mut Stock| {
             let (left, wanted) = (row.quantity.get(), line.quantity as u16);
             row.quantity.set(if left >= wanted + 10 { left - wanted } else { left + 91 - wanted });
