@@ -43,6 +43,7 @@ mod tpcc_engine;
 mod tpcds;
 mod tpch;
 mod update;
+mod usl;
 
 use std::path::PathBuf;
 

@@ -26,7 +26,7 @@ fn main() {
     let arguments = parse();
     let row = [0x5a_u8; ROW_BYTES];
     for _ in 0..arguments.rounds {
-        for threads in [1, 2] {
+        for threads in threads() {
             let directory = arguments.directory.join(format!("perdura-throughput-{}", std::process::id()));
             report("perdura", threads, insert(&directory, threads, arguments.rows, &row));
             std::fs::remove_dir_all(&directory).expect("the directory is this program's own");
@@ -49,10 +49,16 @@ fn parse() -> Arguments {
 }
 
 fn report(system: &str, threads: usize, rows_per_s: f64) {
-    let case = if threads == 1 { "1 thread" } else { "2 threads" };
+    let plural = if threads == 1 { "" } else { "s" };
     println!(
-        r#"{{"system":"{system}","case":"{case}","metric":"rows_per_s","unit":"rows/s","value":{rows_per_s:.0}}}"#
+        r#"{{"system":"{system}","case":"{threads} thread{plural}","metric":"rows_per_s","unit":"rows/s","value":{rows_per_s:.0}}}"#
     );
+}
+
+/// 1, 2, and on in powers of two, as many as there are processors.
+fn threads() -> impl Iterator<Item = usize> {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(move |threads| *threads <= processors)
 }
 
 /// Rows a second when `threads` transactions each insert `rows` rows into one table and commit.

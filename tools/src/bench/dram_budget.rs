@@ -27,7 +27,7 @@ const SCRIPTS: [(&str, f64); 3] = [("write_only", 7.0), ("read_write", 2.5), ("p
 /// Sessions at once.
 const THREADS: u32 = 8;
 /// The smallest buffer pool that InnoDB takes with pages of 16 KiB.
-const POOL_LEAST_BYTES: u64 = 5 << 20;
+const POOL_LEAST_BYTES: u64 = 6 << 20;
 /// When a quick run begins no further round.
 const QUICK_TIME: Duration = Duration::from_secs(50);
 
@@ -35,7 +35,7 @@ const QUICK_TIME: Duration = Duration::from_secs(50);
 pub fn run(plan: &Plan) -> Result<Report> {
     sysbench::check()?;
     let plan = plan.until(QUICK_TIME);
-    let rows = plan.size(250_000, 110_000);
+    let rows = plan.size(250_000, 140_000);
     let systems = systems::chosen(&plan, &[System::Innodb, System::Perdura]);
     let mut servers = Servers::start(&systems)?;
     servers.load(rows)?;
@@ -49,7 +49,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let mut report =
         Report::new("dram-budget", workload, systems::medium(servers.of(*systems.last().expect("InnoDB")))?);
     for share in SHARES {
-        servers.restart_innodb(bytes * share / 100)?;
+        servers.restart(bytes * share / 100)?;
         warm(&servers, &systems, rows)?;
         for (script, _) in SCRIPTS {
             let case = format!("{share}/{script}");
@@ -106,10 +106,13 @@ impl Servers {
         })
     }
 
-    /// Starts InnoDB's server again with a buffer pool of so many bytes.
-    fn restart_innodb(&mut self, bytes: u64) -> Result<()> {
-        let innodb = self.0.iter_mut().find(|(system, _)| *system == System::Innodb);
-        innodb.expect("InnoDB always takes part").1.restart_with(&[&pool(bytes)])
+    /// Starts all again, so that none has memory left of what it did before; InnoDB with a buffer
+    /// pool of so many bytes.
+    fn restart(&mut self, bytes: u64) -> Result<()> {
+        self.0.iter_mut().try_for_each(|(system, server)| match system {
+            System::Innodb => server.restart_with(&[&pool(bytes)]),
+            _ => server.restart_with(&[]),
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The paper's load: two concurrent sessions, one CSV file each, into one table without indexes.
+//! The paper's load: concurrent sessions, one CSV file each, into one table without indexes. Two of
+//! them, and for the growth with their number the same rows in other shares.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +9,22 @@ use anyhow::{Result, ensure};
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, Servers, System};
+use super::usl::Usl;
 use crate::drive::server::Server;
 use crate::shared::{client, csv};
 
 const LOADERS: u64 = 2;
 const METRIC: &str = "time_s";
 
-/// Both cases: the client sends the file, or the server reads it.
+/// Loaders of the paper.
+const PAPER_LOADERS: u32 = 96;
+/// Numbers of loaders besides the usual one.
+const SHARES: [u64; 3] = [1, 4, 8];
+/// When a quick run begins no further round with two loaders.
+const QUICK_TIME: Duration = Duration::from_secs(28);
+
+/// The client sends the file (`local`), or the server reads it (`server`). `local/N`: N loaders
+/// share the rows.
 ///
 /// Perdura takes part twice. As `perdura` it loads into a table whose room lies ready and is
 /// faulted in: the same rows were loaded before, and rolled back. As `perdura_new` it loads into a
@@ -37,9 +47,19 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let files = (0..LOADERS).map(|loader| csv::paper(rows, loader)).collect::<Result<Vec<_>>>()?;
     let mut report = servers.report("load", format!("{LOADERS} loaders, {rows} rows each, {} columns", 5))?;
     for (case, local) in [("local", true), ("server", false)] {
-        systems::rounds(plan, plan.rounds(), &systems, |system| {
+        systems::rounds(&plan.until(QUICK_TIME), plan.rounds(), &systems, |system| {
             let took = load(servers.of(system), system, &files, rows, local)?;
             report.add(system.name(), case, METRIC, "s", took.as_secs_f64());
+            Ok(())
+        })?;
+    }
+    for loaders in SHARES {
+        let rows = rows * LOADERS / loaders;
+        let files = (0..loaders).map(|loader| csv::paper(rows, loader)).collect::<Result<Vec<_>>>()?;
+        let rounds = if plan.quick { 1 } else { 3 };
+        systems::rounds(plan, rounds, &systems, |system| {
+            let took = load(servers.of(system), system, &files, rows, true)?;
+            report.add(system.name(), &format!("local/{loaders}"), METRIC, "s", took.as_secs_f64());
             Ok(())
         })?;
     }
@@ -54,7 +74,24 @@ pub fn run(plan: &Plan) -> Result<Report> {
         report.at_most(&format!("{case}: perdura_new / memory"), memory, 1.0);
         report.at_least(&format!("{case}: innodb / perdura_new"), faster, 3.5);
     }
+    note_serial_fractions(&mut report, &systems);
     Ok(report)
+}
+
+/// Says what fits the growth from one loader to two, by the medians. More loaders than processors
+/// tell nothing of it.
+fn note_serial_fractions(report: &mut Report, systems: &[System]) {
+    let serial = |system: &System| {
+        let rate = |case| report.value(system.name(), case, METRIC).map(f64::recip);
+        let law = Usl::fit(&[(1, rate("local/1")?), (2, rate("local")?)])?;
+        let many = law.speedup(PAPER_LOADERS);
+        Some(format!("{} {:.2} ({many:.1})", system.name(), law.serial))
+    };
+    let all: Vec<String> = systems.iter().filter_map(serial).collect();
+    report.note(format!(
+        "serial fraction from 1 to {LOADERS} loaders, and by it {PAPER_LOADERS} loaders in times of one: {}",
+        all.join(", ")
+    ));
 }
 
 /// Loads all files concurrently into a new table. Returns the time from the common start to the

@@ -65,7 +65,7 @@ fn case(plan: &Plan, warehouses: u32, systems: &[System]) {
     }
     output::progress(format_args!("{warehouses} warehouses loaded in {:.1} s", begun.elapsed().as_secs_f64()));
     let (mut by_pool, mut by_maps) = (Done::default(), Done::default());
-    for round in 0..plan.pick(5, 3) {
+    for round in (0..plan.pick(5, 3)).take_while(|&round| round == 0 || plan.goes_on()) {
         for system in turned(systems, round) {
             let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round as u64);
             let run = Run { terminals: 1, warehouses, lasting: plan.pick(Duration::from_secs(5), QUICK), seed };

@@ -148,3 +148,95 @@ pub fn check<D: Database>(database: &mut D, warehouses: u32, done: Done) {
     assert_eq!(sums.orders.len() as u64, loaded(ORDERS) + done.orders, "orders acknowledged");
     assert_eq!(sums.payments, loaded(CUSTOMERS) + done.payments, "payments acknowledged");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::database::Database;
+    use crate::keys;
+    use crate::load;
+    use crate::maps::Maps;
+    use crate::rows::{Customer, District, Order, OrderLine, Warehouse};
+    use crate::terminal::{Done, Terminal};
+    use perdura_tpcc::Random;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    /// Spoils the tables in one way.
+    type Spoil = fn(&mut Maps);
+
+    fn change<R: crate::rows::Row>(maps: &mut Maps, key: u64, edit: impl FnOnce(&mut R)) {
+        maps.change(key, edit).expect("the row is there");
+    }
+
+    /// A check that finds nothing would let any lost update pass.
+    #[test]
+    fn every_condition_finds_what_violates_it() {
+        let (mut maps, stop) = (Maps::default(), AtomicBool::new(false));
+        load::items(&mut maps, &mut Random::new(1)).expect("nobody else is there");
+        load::warehouse(&mut maps, &mut Random::new(2), 1).expect("nobody else is there");
+        let done = std::thread::scope(|scope| {
+            let running = scope.spawn(|| Terminal::new(0, 1, 1, 3).run(&mut maps, &stop));
+            std::thread::sleep(Duration::from_millis(50));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            running.join().expect("a terminal does not panic")
+        });
+        assert!(done.orders > 0 && done.payments > 0);
+        check(&mut maps, 1, done);
+        let spoilt: [(&str, Spoil, Spoil); 7] = [
+            ("condition 1,", |maps| pay(maps, 1), |maps| pay(maps, -1)),
+            ("condition 2,", |maps| skip(maps, 1), |maps| skip(maps, -1)),
+            ("condition 5,", |maps| carry(maps, 0), |maps| carry(maps, 1)),
+            ("condition 7,", |maps| deliver(maps, 0), |maps| deliver(maps, 1)),
+            ("condition 9,", |maps| pay_district(maps, 1), |maps| pay_district(maps, -1)),
+            ("condition 10,", |maps| owe(maps, 1, 0), |maps| owe(maps, -1, 0)),
+            ("condition 12,", |maps| owe(maps, 0, 1), |maps| owe(maps, 0, -1)),
+        ];
+        let spoilt_keys = (keys::district(1, 3), keys::customer(1, 4, 5), keys::order(1, 2, 7));
+        assert_eq!(spoilt_keys, (DISTRICT, CUSTOMER, ORDER));
+        for (condition, spoil, mend) in spoilt {
+            spoil(&mut maps);
+            let found = catch_unwind(AssertUnwindSafe(|| check(&mut maps, 1, done))).expect_err(condition);
+            let text = found.downcast_ref::<String>().expect("a message");
+            assert!(text.contains(condition), "{condition} {text}");
+            mend(&mut maps);
+        }
+        let lost = Done { orders: done.orders + 1, ..done };
+        assert!(catch_unwind(AssertUnwindSafe(|| check(&mut maps, 1, lost))).is_err(), "an order is lost");
+        check(&mut maps, 1, done);
+    }
+
+    const DISTRICT: u64 = 1 << 8 | 3;
+    const CUSTOMER: u64 = (1 << 8 | 4) << 16 | 5;
+    const ORDER: u64 = (1 << 8 | 2) << 32 | 7;
+
+    fn pay(maps: &mut Maps, cents: i64) {
+        change(maps, 1, |row: &mut Warehouse| row.ytd += cents);
+    }
+
+    fn pay_district(maps: &mut Maps, cents: i64) {
+        change(maps, DISTRICT, |row: &mut District| row.ytd += cents);
+    }
+
+    fn skip(maps: &mut Maps, orders: i32) {
+        change(maps, DISTRICT, |row: &mut District| {
+            row.next_order.set(row.next_order.get().wrapping_add_signed(orders));
+        });
+    }
+
+    fn carry(maps: &mut Maps, carrier: u8) {
+        change(maps, ORDER, |row: &mut Order| row.carrier = carrier);
+    }
+
+    fn deliver(maps: &mut Maps, at: u64) {
+        change(maps, keys::line(ORDER, 1), |row: &mut OrderLine| row.delivered.set(at));
+    }
+
+    fn owe(maps: &mut Maps, balance: i64, paid: i64) {
+        change(maps, CUSTOMER, |row: &mut Customer| {
+            row.balance += balance;
+            row.ytd_payment += paid;
+        });
+    }
+}

@@ -61,3 +61,27 @@ pub fn named(key: &[u8]) -> u32 {
     let bytes = key.last_chunk::<2>().expect("a key by name ends with the customer");
     u16::from_be_bytes(*bytes).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_NAME_BYTES, NAME_BYTES, WAREHOUSES_MAX, customer, line, name, named, of_customer, order};
+
+    /// Keys of neighbours that would be one, or in another order, would mix rows up.
+    #[test]
+    fn keys_order_rows_by_their_columns() {
+        let most = WAREHOUSES_MAX;
+        let lines = [(1, 1, 1, 15), (1, 1, 2, 1), (1, 2, 1, 1), (2, 1, 1, 1), (most, 10, 3_000, 15)];
+        let keys = lines.map(|(w, d, o, l)| line(order(w, d, o), l));
+        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:x?}");
+        let orders = [(1, 1, 1, u32::MAX), (1, 1, 2, 0), (1, 2, 1, 0), (2, 1, 1, 0), (most, 10, 3_000, 0)];
+        let keys = orders.map(|(w, d, c, o)| of_customer(customer(w, d, c), o));
+        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:x?}");
+    }
+
+    #[test]
+    fn a_name_gives_its_customer() {
+        let key = name(3, 10, b"BARBARBAR\0\0\0\0\0\0\0", &[b'x'; 16], 2_999);
+        assert_eq!((key.len(), named(&key)), (NAME_BYTES, 2_999));
+        assert_eq!(&key[LAST_NAME_BYTES - 7..LAST_NAME_BYTES], &[0; 7]);
+    }
+}

@@ -28,6 +28,7 @@ use perdura_bench::own::medium;
 use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 const USAGE: &str = "usage: tpcc --dir DIR [--quick] [--peers-only] [--seed N]";
 /// Fixed, so that runs compare.
@@ -35,7 +36,7 @@ const SEED: u64 = 20_261_126;
 
 fn parse() -> Result<Plan, String> {
     let mut words = std::env::args().skip(1);
-    let mut plan = Plan { directory: PathBuf::new(), quick: false, own: true, seed: SEED };
+    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, own: true, seed: SEED };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),

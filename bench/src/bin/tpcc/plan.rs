@@ -2,9 +2,14 @@
 
 use perdura_bench::scratch::Scratch;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// After this much of a quick run each case has one round.
+const QUICK_TIME: Duration = Duration::from_secs(25);
 
 /// How the program is to run.
 pub struct Plan {
+    pub begun: Instant,
     pub directory: PathBuf,
     pub quick: bool,
     /// Whether the engine takes part; if not, only the peer runs.
@@ -17,6 +22,11 @@ impl Plan {
     /// `full`, or `quick` in a quick run.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
+    }
+
+    /// Whether there is time for another round.
+    pub fn goes_on(&self) -> bool {
+        !self.quick || self.begun.elapsed() < QUICK_TIME
     }
 
     /// Creates an empty directory.

@@ -10,10 +10,10 @@ use crate::drive::server::{Options, Server};
 use crate::drive::sysbench::{self, TABLES};
 use crate::shared::process;
 
-/// Rows of each table: some 100 MB in InnoDB.
-const ROWS: u64 = 110_000;
+/// Rows of each table: some 120 MB in InnoDB.
+const ROWS: u64 = 130_000;
 /// The smallest buffer pool that InnoDB takes with pages of 16 KiB, which is a twentieth of that.
-const POOL: &str = "--innodb-buffer-pool-size=5M";
+const POOL: &str = "--innodb-buffer-pool-size=6M";
 const ENGINES: [&str; 2] = ["InnoDB", "Perdura"];
 const THREADS: u32 = 8;
 const SCRIPTS: [&str; 3] = ["write_only", "read_write", "point_select"];
@@ -21,7 +21,7 @@ const LASTING: Duration = Duration::from_secs(1);
 
 /// Loads both servers at once, then runs the scripts on one after the other.
 pub fn compare() -> Result<()> {
-    heading("The same DRAM: sysbench, 100 MB of tables, InnoDB with a buffer pool of 5 MB");
+    heading("The same DRAM: sysbench, 120 MB of tables, InnoDB with a buffer pool of 6 MiB");
     let start = |engine| {
         Server::start_new(Options { perdura: engine == "Perdura", extra: vec![POOL.to_owned()], ..Options::default() })
     };
