@@ -7,7 +7,7 @@
 use crate::keys::{KEY_BYTES, Key};
 use crate::store::{Store, looked_at};
 use perdura_map::{BTree, Config, ErrorKind, Kind, Layout, List, OrderedMap, Result, Ts};
-use perdura_pmem::{FileMedium, Medium, Options};
+use perdura_pmem::{FileMedium, Medium, Model, Options};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,10 +61,22 @@ impl Settings {
     }
 }
 
-/// A directory as a medium; emulated unless it lies on persistent memory.
+/// Names the medium whose time emulated memory takes in all programs, as `perdura_emulate_model`
+/// does in the server.
+const MODEL_VARIABLE: &str = "PERDURA_EMULATE_MODEL";
+
+/// A directory as a medium; emulated unless it lies on persistent memory, and then with the model
+/// of the environment variable `PERDURA_EMULATE_MODEL`, if there is one.
 pub fn medium(directory: &Path) -> Arc<dyn Medium> {
+    let model = std::env::var(MODEL_VARIABLE).unwrap_or_default();
+    Arc::new(modelled(directory, Model::parse(&model).expect("the variable names a model")))
+}
+
+/// A directory as a medium with this model, or with none.
+pub fn modelled(directory: &Path, model: Option<Model>) -> FileMedium {
     let options = Options { emulate: true, create_dir: true };
-    Arc::new(FileMedium::open(directory, options).expect("the directory can be used"))
+    let medium = FileMedium::open(directory, options).and_then(|medium| medium.with_model(model));
+    medium.expect("the directory can be used")
 }
 
 /// A map and the timestamp of its newest change.

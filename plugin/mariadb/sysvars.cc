@@ -24,6 +24,7 @@ namespace perdura {
 static char *directory;
 static my_bool emulate;
 static my_bool accept_unsafe_shutdown;
+static char *emulate_model;
 static ulonglong data_file_size;
 static uint open_files;
 static ulonglong transaction_memory;
@@ -181,6 +182,9 @@ static MYSQL_SYSVAR_BOOL(emulate, emulate, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READ
 static MYSQL_SYSVAR_BOOL(accept_unsafe_shutdown, accept_unsafe_shutdown, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Open the pool although its persistent memory has counted dirty shutdowns since it was last open, which may have lost "
   "committed data. Run `perdura check` first", nullptr, nullptr, false);
+static MYSQL_SYSVAR_STR(emulate_model, emulate_model, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Medium whose time emulated memory takes: optane, nv-cmm, dram, or off; with @N for a device of NUMA node N. For measurements",
+  nullptr, nullptr, "off");
 
 static MYSQL_SYSVAR_ULONGLONG(data_file_size, data_file_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Size of a table's data files once the table has grown, in bytes", nullptr, nullptr, 64 * MIB, MIB, 32 * GIB, MIB);
@@ -224,6 +228,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
   MYSQL_SYSVAR(emulate),
   MYSQL_SYSVAR(accept_unsafe_shutdown),
+  MYSQL_SYSVAR(emulate_model),
   MYSQL_SYSVAR(hold),
   MYSQL_SYSVAR(data_file_size),
   MYSQL_SYSVAR(open_files),
@@ -264,6 +269,7 @@ bool options(PerduraOptions *chosen)
   chosen->create_directory= !strcmp(directory, default_directory);
   chosen->emulate= emulate;
   chosen->accept_unsafe_shutdown= accept_unsafe_shutdown;
+  chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
   chosen->data_file_size= data_file_size;

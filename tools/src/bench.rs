@@ -15,6 +15,7 @@ mod index;
 mod keyed;
 mod kv;
 mod load;
+mod log;
 mod many;
 mod map;
 mod mass;
@@ -23,6 +24,7 @@ mod pair;
 mod plan;
 mod point;
 mod prefault;
+mod primitives;
 mod program;
 mod purge;
 mod recovery;
@@ -53,7 +55,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 26] = [
     "load",
     "commit",
     "point",
@@ -69,7 +71,9 @@ const NAMES: [&str; 24] = [
     "soak",
     "engine",
     "index",
+    "log",
     "prefault",
+    "primitives",
     "sysbench",
     "dram-budget",
     "tpcc",
@@ -81,7 +85,7 @@ const NAMES: [&str; 24] = [
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 7] = ["stall", "engine", "index", "tpcc-engine", "map", "kv", "kv-soak"];
+const BARE: [&str; 9] = ["stall", "engine", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -100,7 +104,9 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "soak" => soak::run(plan),
         "engine" => engine::run(plan),
         "index" => index::run(plan),
+        "log" => log::run(plan),
         "prefault" => prefault::run(plan),
+        "primitives" => primitives::run(plan),
         "sysbench" => sysbench::run(plan),
         "dram-budget" => dram_budget::run(plan),
         "tpcc" => tpcc::run(plan),

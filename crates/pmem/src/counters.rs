@@ -21,6 +21,10 @@ pub struct Counters {
     pub nt_bytes: u64,
     /// Bytes written by cached stores and copies.
     pub written_bytes: u64,
+    /// Time that models of media have charged to threads, in picoseconds.
+    pub modelled_ps: u64,
+    /// Time that modelled devices were given work for, in picoseconds.
+    pub modelled_device_ps: u64,
 }
 
 impl Counters {
@@ -36,6 +40,8 @@ impl Counters {
             flushed_lines: self.flushed_lines.wrapping_sub(earlier.flushed_lines),
             nt_bytes: self.nt_bytes.wrapping_sub(earlier.nt_bytes),
             written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
+            modelled_ps: self.modelled_ps.wrapping_sub(earlier.modelled_ps),
+            modelled_device_ps: self.modelled_device_ps.wrapping_sub(earlier.modelled_device_ps),
         }
     }
 }
@@ -46,6 +52,19 @@ struct Slot {
     flushed_lines: AtomicU64,
     nt_bytes: AtomicU64,
     written_bytes: AtomicU64,
+    modelled_ps: AtomicU64,
+    modelled_device_ps: AtomicU64,
+}
+
+impl Slot {
+    fn add_to(&self, sum: &mut Counters) {
+        sum.fences = sum.fences.wrapping_add(self.fences.load(Ordering::Relaxed));
+        sum.flushed_lines = sum.flushed_lines.wrapping_add(self.flushed_lines.load(Ordering::Relaxed));
+        sum.nt_bytes = sum.nt_bytes.wrapping_add(self.nt_bytes.load(Ordering::Relaxed));
+        sum.written_bytes = sum.written_bytes.wrapping_add(self.written_bytes.load(Ordering::Relaxed));
+        sum.modelled_ps = sum.modelled_ps.wrapping_add(self.modelled_ps.load(Ordering::Relaxed));
+        sum.modelled_device_ps = sum.modelled_device_ps.wrapping_add(self.modelled_device_ps.load(Ordering::Relaxed));
+    }
 }
 
 struct Slots {
@@ -124,15 +143,24 @@ pub(crate) fn written(bytes: u64) {
     add(&local().written_bytes, bytes);
 }
 
+#[inline]
+pub(crate) fn modelled(thread_ps: u64, device_ps: u64) {
+    add(&local().modelled_ps, thread_ps);
+    add(&local().modelled_device_ps, device_ps);
+}
+
 /// Reads the totals. Additions under way may be missing.
 pub fn counters() -> Counters {
     let slots = SLOTS.lock();
     let mut sum = Counters::default();
-    for slot in &slots.all {
-        sum.fences = sum.fences.wrapping_add(slot.fences.load(Ordering::Relaxed));
-        sum.flushed_lines = sum.flushed_lines.wrapping_add(slot.flushed_lines.load(Ordering::Relaxed));
-        sum.nt_bytes = sum.nt_bytes.wrapping_add(slot.nt_bytes.load(Ordering::Relaxed));
-        sum.written_bytes = sum.written_bytes.wrapping_add(slot.written_bytes.load(Ordering::Relaxed));
-    }
+    slots.all.iter().for_each(|slot| slot.add_to(&mut sum));
+    sum
+}
+
+/// Reads the slot of the calling thread, which others have had before.
+#[cfg(test)]
+pub(crate) fn of_this_thread() -> Counters {
+    let mut sum = Counters::default();
+    local().add_to(&mut sum);
     sum
 }

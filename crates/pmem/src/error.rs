@@ -4,6 +4,7 @@
 //! caused keep its answer as their source.
 
 use rustix::io::Errno;
+use std::fmt::Display;
 
 /// Result of a call on a medium or region.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -74,6 +75,16 @@ impl Error {
              then survive a process crash, not a power loss)"
         );
         Error::new(ErrorKind::NotDax, message).in_file(what)
+    }
+
+    /// The directory `what` is of a `mode` that takes its own time, not that of a `model`.
+    #[cold]
+    pub(crate) fn not_emulated(what: &str, mode: &dyn Display, model: &dyn Display) -> Error {
+        let message = format!(
+            "{what} is of mode {mode}, which takes its own time: only emulated memory can take that of {model}; switch the \
+             model of the medium off, or choose a directory that is not on persistent memory"
+        );
+        Error::new(ErrorKind::Unsupported, message).in_file(what)
     }
 
     /// `seen`, asked of or met in `what`, is not supported.

@@ -11,6 +11,7 @@
 //!
 //! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once
 //! - `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
+//! - `model`: the time that emulated memory takes in place of another medium
 //! - `prefault`, `numa`, `heap`, `ahead`: pages, nodes, DRAM and lines ahead of their use
 //! - `counters`, `trace`, `planted`: what is counted, recorded and broken for tests
 //! - `checksum`, `units`, `detail`, `error`
@@ -25,6 +26,7 @@ mod file;
 mod functions;
 pub mod heap;
 mod medium;
+mod model;
 mod mutant;
 pub mod numa;
 pub mod planted;
@@ -41,6 +43,7 @@ pub use detail::Detail;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
 pub use medium::{Granularity, Medium, MediumInfo, Mode, Modules};
+pub use model::{Model, Preset};
 pub use mutant::Mutant;
 pub use planted::planted;
 pub use region::Region;

@@ -5,6 +5,7 @@
 //! begin with a dot.
 
 use crate::error::{Error, Result};
+use crate::model::Model;
 use crate::region::Region;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,8 +18,17 @@ pub enum Mode {
     /// Ordinary memory or page cache treated as if it were persistent: survives a process crash,
     /// not a power loss.
     Emulated,
+    /// As emulated, and it takes the time of the medium that the model names.
+    Modelled(Model),
     /// A block device behind a page cache: only fsync makes bytes durable.
     Page,
+}
+
+impl Mode {
+    /// Whether data survive a process crash only, with a model or without.
+    pub fn is_emulated(self) -> bool {
+        matches!(self, Mode::Emulated | Mode::Modelled(_))
+    }
 }
 
 impl fmt::Display for Mode {
@@ -26,6 +36,7 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Mode::Dax => "dax",
             Mode::Emulated => "emulated",
+            Mode::Modelled(model) => return write!(f, "emulated, modelled {model}"),
             Mode::Page => "page",
         })
     }
@@ -67,7 +78,7 @@ pub struct Modules {
 pub struct MediumInfo {
     /// How bytes reach the medium.
     pub mode: Mode,
-    /// Granularity in use (in [`Mode::Emulated`] the one pretended).
+    /// Granularity in use (that of emulated memory is pretended).
     pub granularity: Granularity,
     /// The directory; `None` for a simulated medium.
     pub directory: Option<PathBuf>,
@@ -104,7 +115,7 @@ impl fmt::Display for MediumInfo {
         if let Some(free) = self.free_bytes {
             write!(f, ", {} MiB free", free >> 20)?;
         }
-        if self.mode == Mode::Emulated {
+        if self.mode.is_emulated() {
             f.write_str(" (data survive a process crash, not a power loss)")?;
         }
         Ok(())

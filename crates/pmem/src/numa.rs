@@ -70,6 +70,25 @@ fn cpus_of_node(node: u32) -> Vec<usize> {
     list.map(|list| parse_cpu_list(&list)).unwrap_or_default()
 }
 
+/// Node of each processor, by its number; empty where the system does not tell.
+pub(crate) fn node_of_each_cpu() -> Box<[u32]> {
+    let mut found = Vec::new();
+    for node in nodes() {
+        for cpu in cpus_of_node(node) {
+            found.resize(found.len().max(cpu + 1), 0);
+            found[cpu] = node;
+        }
+    }
+    found.into()
+}
+
+/// NUMA nodes of the machine that have processors, by number.
+pub fn nodes() -> Vec<u32> {
+    let online = read_trimmed(PathBuf::from("/sys/devices/system/node/online")).unwrap_or_default();
+    let nodes = parse_cpu_list(&online).into_iter().map(|node| node as u32);
+    nodes.filter(|node| !cpus_of_node(*node).is_empty()).collect()
+}
+
 /// Parses the kernel's form of a set: `0-3,8,10-11`. Parts that do not parse are left out.
 fn parse_cpu_list(list: &str) -> Vec<usize> {
     let part = |part: &str| {

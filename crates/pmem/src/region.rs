@@ -4,6 +4,7 @@ use crate::ahead::prefetch;
 use crate::counters;
 use crate::error::Result;
 pub(crate) use crate::functions::{Functions, PLAIN};
+use crate::model::Device;
 use crate::sim::hook::Hook;
 use crate::units::{WORD_BYTES, lines};
 use std::ffi::c_uint;
@@ -32,6 +33,7 @@ pub(crate) struct Mapping {
     pub(crate) numa_node: Option<u32>,
     pub(crate) functions: Functions,
     pub(crate) hook: Option<Hook>,
+    pub(crate) model: Option<Arc<Device>>,
     pub(crate) backing: Box<dyn Backing>,
 }
 
@@ -40,8 +42,8 @@ pub(crate) struct Mapping {
 /// Invariants: `base..base + len` stays mapped while the mapping lives; all offsets are checked
 /// against `len` (out of bounds panics: offsets read from the medium are checked by the caller
 /// first). The functions that flush, drain and copy are chosen when the file is mapped. A simulated
-/// region whose events are recorded takes a cold path behind one branch that is never taken
-/// otherwise.
+/// region whose events are recorded, and one whose medium is modelled, take a cold path behind one
+/// branch that is never taken otherwise.
 ///
 /// Thread-safety: words are atomic. Bytes written by [`Region::write`] and [`Region::write_nt`] are
 /// not: threads that share them order their accesses, or verify what they have read (by checksum),
@@ -50,8 +52,19 @@ pub(crate) struct Mapping {
 pub struct Region {
     base: *mut u8,
     len: u64,
-    hooked: bool,
+    door: Door,
     mapping: Arc<Mapping>,
+}
+
+/// Those who have to know of accesses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    /// Nobody.
+    Plain,
+    /// The hook, of every store, flush and fence. It makes the store itself.
+    Hooked,
+    /// The model, of every read, flush, fence and non-temporal copy.
+    Modelled,
 }
 
 // SAFETY: the pointer names memory owned by `mapping`, which is Send and Sync; shared access is by
@@ -67,7 +80,12 @@ impl Region {
     /// `base` is aligned to 64 bytes, and `len` bytes there stay mapped, readable and writable
     /// while `mapping` lives.
     pub(crate) unsafe fn new(base: *mut u8, len: u64, mapping: Mapping) -> Region {
-        Region { base, len, hooked: mapping.hook.is_some(), mapping: Arc::new(mapping) }
+        let door = match (&mapping.hook, &mapping.model) {
+            (Some(_), _) => Door::Hooked,
+            (None, Some(_)) => Door::Modelled,
+            (None, None) => Door::Plain,
+        };
+        Region { base, len, door, mapping: Arc::new(mapping) }
     }
 
     /// Name the file had when it was created or opened.
@@ -133,7 +151,9 @@ impl Region {
     /// Loads the aligned word at `offset` (Acquire). Panics out of bounds or misaligned.
     #[inline]
     pub fn load(&self, offset: u64) -> u64 {
-        self.word(offset).load(Ordering::Acquire)
+        let word = self.word(offset);
+        self.charge_read(offset, WORD_BYTES);
+        word.load(Ordering::Acquire)
     }
 
     /// Loads the `count` aligned words from `offset` on, each as [`Region::load`] does. Panics out
@@ -144,6 +164,7 @@ impl Region {
             self.misaligned(offset);
         }
         let first = self.at(offset, count as u64 * WORD_BYTES).cast::<AtomicU64>();
+        self.charge_read(offset, count as u64 * WORD_BYTES);
         // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and
         // words that are shared are only accessed through these atomics.
         let words = unsafe { std::slice::from_raw_parts(first, count) };
@@ -158,6 +179,7 @@ impl Region {
         if !is_within || !offset.is_multiple_of(WORD_BYTES) {
             return None;
         }
+        self.charge_read(offset, 2 * WORD_BYTES);
         // SAFETY: in bounds and aligned (base is aligned to 64), valid for the life of self, and
         // words that are shared are only accessed through these atomics.
         let pair = unsafe { &*self.base.add(offset as usize).cast::<[AtomicU64; 2]>() };
@@ -168,6 +190,9 @@ impl Region {
     #[inline]
     pub fn prefetch(&self, offset: u64) {
         if offset < self.len {
+            if self.door == Door::Modelled {
+                self.model().ask(self.base as usize + offset as usize);
+            }
             prefetch(self.base as usize + offset as usize);
         }
     }
@@ -177,6 +202,7 @@ impl Region {
     #[inline]
     pub fn read(&self, offset: u64, target: &mut [u8]) {
         let source = self.at(offset, target.len() as u64);
+        self.charge_read(offset, target.len() as u64);
         // SAFETY: the source range is in bounds; target is exclusive and not part of the mapping.
         unsafe { source.copy_to_nonoverlapping(target.as_mut_ptr(), target.len()) }
     }
@@ -189,8 +215,10 @@ impl Region {
     /// within the same cache line.
     #[inline]
     pub unsafe fn slice(&self, offset: u64, len: u64) -> &[u8] {
+        let first = self.at(offset, len);
+        self.charge_read(offset, len);
         // SAFETY: in bounds by at(); not stored to by the caller's promise.
-        unsafe { std::slice::from_raw_parts(self.at(offset, len), len as usize) }
+        unsafe { std::slice::from_raw_parts(first, len as usize) }
     }
 
     /// Stores the aligned word at `offset` (Release, cached). Panics out of bounds or misaligned.
@@ -199,7 +227,7 @@ impl Region {
     pub fn store(&self, offset: u64, value: u64) {
         let word = self.word(offset);
         counters::written(WORD_BYTES);
-        if self.hooked {
+        if self.door == Door::Hooked {
             return self.hook().store(offset, word, value, Location::caller());
         }
         word.store(value, Ordering::Release);
@@ -212,7 +240,7 @@ impl Region {
     pub fn compare_exchange(&self, offset: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
         let word = self.word(offset);
         counters::written(WORD_BYTES);
-        if self.hooked {
+        if self.door == Door::Hooked {
             return self.hook().compare_exchange(offset, word, current, new, Location::caller());
         }
         word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
@@ -225,7 +253,7 @@ impl Region {
     pub fn write(&self, offset: u64, source: &[u8]) {
         let target = self.at(offset, source.len() as u64);
         counters::written(source.len() as u64);
-        if self.hooked {
+        if self.door == Door::Hooked {
             // SAFETY: the target range is in bounds, and hooked regions are padded to whole words
             // and hooked throughout.
             return unsafe { self.hook().write(target, offset, source, false, Location::caller()) };
@@ -242,9 +270,12 @@ impl Region {
     pub fn write_nt(&self, offset: u64, source: &[u8]) {
         let target = self.at(offset, source.len() as u64);
         counters::written_nt(source.len() as u64);
-        if self.hooked {
-            // SAFETY: as in write().
-            return unsafe { self.hook().write(target, offset, source, true, Location::caller()) };
+        if self.door != Door::Plain {
+            if self.door == Door::Hooked {
+                // SAFETY: as in write().
+                return unsafe { self.hook().write(target, offset, source, true, Location::caller()) };
+            }
+            self.model().wrote(target as usize, source.len() as u64, false);
         }
         // SAFETY: as in write().
         unsafe { (self.mapping.functions.memcpy)(target.cast(), source.as_ptr().cast(), source.len(), NT_NODRAIN) };
@@ -256,9 +287,12 @@ impl Region {
     pub fn zero(&self, offset: u64, len: u64) {
         let target = self.at(offset, len);
         counters::written_nt(len);
-        if self.hooked {
-            // SAFETY: as in write().
-            return unsafe { self.hook().zero(target, offset, len, Location::caller()) };
+        if self.door != Door::Plain {
+            if self.door == Door::Hooked {
+                // SAFETY: as in write().
+                return unsafe { self.hook().zero(target, offset, len, Location::caller()) };
+            }
+            self.model().wrote(target as usize, len, false);
         }
         // SAFETY: the target range is in bounds.
         unsafe { (self.mapping.functions.memset)(target.cast(), 0, len as usize, NT_NODRAIN) };
@@ -299,14 +333,14 @@ impl Region {
     pub fn reclaim_all(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
         for (offset, len) in ranges {
             let target = self.at(offset, len);
-            if self.hooked {
+            if self.door == Door::Hooked {
                 self.hook().reclaim(offset, len, Location::caller());
             } else {
                 // SAFETY: the range is in bounds.
                 unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
             }
         }
-        if !self.hooked {
+        if self.door != Door::Hooked {
             // SAFETY: draining has no precondition.
             unsafe { (self.mapping.functions.drain)() };
         }
@@ -316,8 +350,11 @@ impl Region {
     fn flush_from(&self, offset: u64, len: u64, site: &'static Location<'static>) {
         let target = self.at(offset, len);
         counters::flushed(lines(offset, len));
-        if self.hooked {
-            return self.hook().flush(offset, len, site);
+        if self.door != Door::Plain {
+            if self.door == Door::Hooked {
+                return self.hook().flush(offset, len, site);
+            }
+            self.model().wrote(target as usize, len, true);
         }
         // SAFETY: the range is in bounds.
         unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) }
@@ -326,11 +363,15 @@ impl Region {
     #[inline]
     fn fence_from(&self, site: &'static Location<'static>) {
         counters::fence();
-        if self.hooked {
+        if self.door == Door::Hooked {
             return self.hook().fence(site);
         }
         // SAFETY: draining has no precondition.
         unsafe { (self.mapping.functions.drain)() }
+        if self.door == Door::Modelled {
+            // Last: the time of the memory below is over by then.
+            self.model().fence();
+        }
     }
 
     /// After [`Region::persist`]: flushes a range beyond the persistence domain's buffers where the
@@ -364,6 +405,19 @@ impl Region {
     /// any more.
     pub fn release(&self) {
         self.mapping.backing.release();
+    }
+
+    /// Charges a range that is read, within bounds.
+    #[inline(always)]
+    fn charge_read(&self, offset: u64, len: u64) {
+        if self.door == Door::Modelled {
+            self.model().read(self.base as usize + offset as usize, len);
+        }
+    }
+
+    #[cold]
+    fn model(&self) -> &Device {
+        self.mapping.model.as_ref().expect("only a region with a model is modelled")
     }
 
     #[cold]

@@ -7,6 +7,7 @@ mod examples;
 mod killed;
 mod legality;
 mod many_mappings;
+mod modelled;
 mod prefault;
 mod recorder;
 mod scheduler;

@@ -44,11 +44,15 @@ pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Res
 }
 
 /// Loads the plugin with its pool in `directory`, emulated unless that lies on persistent memory.
+/// The environment variable `PERDURA_EMULATE_MODEL` names a medium to model then.
 pub fn add_perdura(command: &mut Command, directory: &Path) {
     command.arg("--plugin-maturity=experimental").arg(format!("--plugin-load-add={}", plugin::LIBRARY));
     command.arg(format!("--perdura-dir={}", directory.join("pool").display()));
     if !process::is_dax(directory) {
         command.arg("--perdura-emulate=ON");
+        if let Ok(model) = std::env::var("PERDURA_EMULATE_MODEL") {
+            command.arg(format!("--perdura-emulate-model={model}"));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod prefault;
 mod stall;
 
 use perdura_bench::output;
+use perdura_bench::own::medium;
 use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     };
     {
         let scratch = plan.scratch();
-        let info = pool::medium(scratch.path()).info();
+        let info = medium(scratch.path()).info();
         output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
     }
     series(&plan);

@@ -1,6 +1,7 @@
 //! A new pool with a table of many rows, as an embedding program makes it.
 
-use perdura_engine::{Config, Engine, FileMedium, Isolation, Medium, MediumOptions, Rid, Session, Table};
+use perdura_bench::own::medium;
+use perdura_engine::{Config, Engine, Isolation, Rid, Session, Table};
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +10,6 @@ use std::sync::Arc;
 pub const ROW: [u8; 64] = [0x5a; 64];
 /// The row after an update.
 pub const NEW_ROW: [u8; 64] = [0xa5; 64];
-
-/// The medium at `directory`, emulated where need be.
-pub fn medium(directory: &Path) -> Arc<dyn Medium> {
-    let options = MediumOptions { emulate: true, create_dir: true };
-    Arc::new(FileMedium::open(directory, options).expect("the directory can be used"))
-}
 
 /// Creates a pool with default settings.
 pub fn create(directory: &Path) -> Engine {

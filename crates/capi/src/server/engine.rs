@@ -4,7 +4,7 @@ use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counters;
 use perdura_engine::{Config, Engine, LogConfig};
-use perdura_pmem::{FileMedium, Options};
+use perdura_pmem::{FileMedium, Model, Options};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -53,6 +53,9 @@ pub struct PerduraOptions {
     pub emulate: bool,
     /// Opens a pool although its device has counted dirty shutdowns since it was last open.
     pub accept_unsafe_shutdown: bool,
+    /// The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of
+    /// that NUMA node. NULL, an empty text and `off`: none.
+    pub emulate_model: *const c_char,
     /// Faults files in ahead of their use.
     pub prefault: bool,
     /// Threads that fault files in.
@@ -80,17 +83,23 @@ pub struct PerduraOptions {
 /// empty.
 ///
 /// # Errors
-/// MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
+/// MEDIUM, NOT_SUPPORTED (the model), CONFIGURATION, DAMAGED, DEVICE_FULL.
 ///
 /// # Safety
-/// `options` must be readable, its directory a C string, `engine` writable.
+/// `options` must be readable, its directory a C string, its model NULL or one, `engine` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *mut *mut PerduraEngine) -> PerduraCode {
     call(None, || {
         // SAFETY: as the caller vouches for.
         let (options, directory) = unsafe { (&*options, CStr::from_ptr((*options).directory)) };
+        let model = if options.emulate_model.is_null() {
+            None
+        } else {
+            // SAFETY: as the caller vouches for.
+            Model::parse(&unsafe { CStr::from_ptr(options.emulate_model) }.to_string_lossy())?
+        };
         let opened = Box::new(PerduraEngine {
-            engine: open(options, directory)?,
+            engine: open(options, directory, model)?,
             sessions: Arc::default(),
             counters: Counters::default(),
         });
@@ -113,7 +122,7 @@ pub unsafe extern "C" fn perdura_has_pool(directory: *const c_char) -> bool {
     })
 }
 
-fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
+fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Outcome<Engine> {
     let directory = directory.to_str().map_err(|_| {
         Failure::new(PerduraCode::Configuration, format!("directory {directory:?} is not a name in UTF-8"))
     })?;
@@ -124,6 +133,7 @@ fn open(options: &PerduraOptions, directory: &CStr) -> Outcome<Engine> {
         perdura_pmem::ErrorKind::NotDax => Failure::new(PerduraCode::Medium, format!("{error}: perdura_emulate=ON")),
         _ => Failure::from(error),
     })?;
+    let medium = medium.with_model(model)?;
     let defaults = Config::default();
     let config = Config {
         log: LogConfig {

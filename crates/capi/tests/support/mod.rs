@@ -119,6 +119,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         create_directory: false,
         emulate: true,
         accept_unsafe_shutdown: false,
+        emulate_model: null(),
         prefault: false,
         prefault_threads: 1,
         data_file_size: 4 << 20,

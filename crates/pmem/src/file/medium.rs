@@ -9,6 +9,7 @@ use super::mapping::FileMapping;
 use super::probe::{Found, probe};
 use crate::error::{Error, Result};
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
+use crate::model::{Device as ModelDevice, Model};
 use crate::numa::Device;
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use rustix::fs::{FlockOperation, flock, fsync, statvfs};
@@ -19,6 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Name of the lock file.
@@ -43,6 +45,7 @@ pub struct FileMedium {
     granularity: Granularity,
     found: Found,
     device: Device,
+    model: Option<Arc<ModelDevice>>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
 }
@@ -71,7 +74,17 @@ impl FileMedium {
         };
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        Ok(FileMedium { directory, handle, mode, granularity, found, device, _lock: lock })
+        Ok(FileMedium { directory, handle, mode, granularity, found, device, model: None, _lock: lock })
+    }
+
+    /// The same with the time that another medium takes, of all files opened from now on. The files
+    /// are none other than without it: a pool may be opened with one model, another, or none.
+    ///
+    /// Errors: `Unsupported` (the directory is on persistent memory, which takes its own time).
+    pub fn with_model(self, model: Option<Model>) -> Result<FileMedium> {
+        let Some(model) = model else { return Ok(self) };
+        let mode = modelled(&self.directory, self.mode, model)?;
+        Ok(FileMedium { mode, model: Some(Arc::new(ModelDevice::new(model))), ..self })
     }
 
     fn path(&self, name: &str) -> (PathBuf, String) {
@@ -88,6 +101,7 @@ impl FileMedium {
                 numa_node,
                 functions: PLAIN,
                 hook: None,
+                model: None,
                 backing: Box::new(EmptyFile { what: what.to_owned(), path: self.directory.join(name) }),
             };
             // SAFETY: no byte of an empty region is ever accessed; the address is aligned.
@@ -95,7 +109,8 @@ impl FileMedium {
         }
         let backing = FileMapping::new(what, file, len, self.mode == Mode::Dax, self.granularity)?;
         let (base, functions) = (backing.base(), backing.functions());
-        let mapping = Mapping { name: name.to_owned(), numa_node, functions, hook: None, backing: Box::new(backing) };
+        let (name, model) = (name.to_owned(), self.model.clone());
+        let mapping = Mapping { name, numa_node, functions, hook: None, model, backing: Box::new(backing) };
         // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is
         // dropped.
         Ok(unsafe { Region::new(base, len, mapping) })
@@ -233,6 +248,14 @@ impl Backing for EmptyFile {
     fn release(&self) {}
 }
 
+/// Mode of a directory with a model.
+fn modelled(directory: &Path, mode: Mode, model: Model) -> Result<Mode> {
+    if mode.is_emulated() {
+        return Ok(Mode::Modelled(model));
+    }
+    Err(Error::not_emulated(&directory.display().to_string(), &mode, &model))
+}
+
 /// Creates the directory if it does not exist, and makes its name durable.
 fn make_directory(directory: &Path) -> Result<()> {
     let failed = |action| move |source| Error::from_io(&directory.display().to_string(), action, 0, source);
@@ -262,4 +285,24 @@ fn lock(directory: &Path) -> Result<File> {
         }
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::model::Preset;
+
+    /// A figure of persistent memory with a model's time added would be neither's.
+    #[test]
+    fn a_model_of_real_persistent_memory_is_refused() {
+        let model = Model::new(Preset::Optane);
+        let directory = Path::new("/mnt/pmem/pool");
+        for mode in [Mode::Dax, Mode::Page] {
+            let error = modelled(directory, mode, model).expect_err("refused");
+            assert_eq!((error.kind(), error.file()), (ErrorKind::Unsupported, Some("/mnt/pmem/pool")));
+            assert!(error.to_string().contains(&format!("of mode {mode}")) && error.to_string().contains("optane"));
+        }
+        assert_eq!(modelled(directory, Mode::Emulated, model).expect("emulated"), Mode::Modelled(model));
+    }
 }

@@ -220,6 +220,7 @@ impl SimMedium {
             numa_node: None,
             functions: PLAIN,
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
+            model: None,
             backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), file }),
         };
         // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and
