@@ -87,6 +87,9 @@ typedef struct PerduraOptions {
   bool emulate;
   // Opens a pool although its device has counted dirty shutdowns since it was last open.
   bool accept_unsafe_shutdown;
+  // The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of that NUMA
+  // node. NULL, an empty text and `off`: none.
+  const char *emulate_model;
   // Faults files in ahead of their use.
   bool prefault;
   // Threads that fault files in.
@@ -114,7 +117,7 @@ bool perdura_has_pool(const char *directory);
 
 // Opens the pool in a directory, recovering it after a crash. Creates the pool if the directory is empty.
 //
-// Errors: MEDIUM, CONFIGURATION, DAMAGED, DEVICE_FULL.
+// Errors: MEDIUM, NOT_SUPPORTED (the model), CONFIGURATION, DAMAGED, DEVICE_FULL.
 PerduraCode perdura_open(const PerduraOptions *options, PerduraEngine **engine);
 
 // Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.

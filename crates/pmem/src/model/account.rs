@@ -3,6 +3,7 @@
 
 use super::costs::Costs;
 use crate::units::{LINE_BYTES, lines};
+use std::ops::Range;
 
 /// Lines that a thread is taken to have in caches: 1 MiB.
 const CACHED_LINES: usize = 1 << 14;
@@ -62,16 +63,39 @@ impl Account {
     /// Lines written; `cached` tells whether the caches have them afterwards.
     pub(super) fn wrote(&mut self, costs: &Costs, address: u64, len: u64, cached: bool) {
         let first = address / LINE_BYTES;
-        for line in first..first + lines(address, len) {
-            self.charge.thread += costs.line;
-            self.open(costs, line);
-            let (place, tag) = place(line);
-            if cached {
-                self.cached[place] = tag;
-            } else if self.cached[place] == tag {
-                self.cached[place] = 0;
-            }
+        let end = first + lines(address, len);
+        self.charge.thread += costs.line * (end - first);
+        self.keep(first, end, cached);
+        let (first_whole, end_whole) =
+            (first.next_multiple_of(costs.block_lines), end / costs.block_lines * costs.block_lines);
+        if first_whole >= end_whole {
+            return (first..end).for_each(|line| self.open(costs, line));
         }
+        (first..first_whole).for_each(|line| self.open(costs, line));
+        self.write_whole(costs, first_whole / costs.block_lines..end_whole / costs.block_lines);
+        (end_whole..end).for_each(|line| self.open(costs, line));
+    }
+
+    /// Notes which of the lines the caches have: all, or none of them.
+    fn keep(&mut self, first: u64, end: u64, cached: bool) {
+        let mut line = first;
+        while line < end {
+            let (place, tag) = place(line);
+            // Lines in a row have places in a row, up to the end of the cache.
+            let count = (CACHED_LINES - place).min((end - line) as usize);
+            for slot in &mut self.cached[place..place + count] {
+                let gone = if *slot == tag { 0 } else { *slot };
+                *slot = if cached { tag } else { gone };
+            }
+            line += count as u64;
+        }
+    }
+
+    /// Writes blocks that a range covers, and need not stay open: those of them that were begun are
+    /// whole now.
+    fn write_whole(&mut self, costs: &Costs, blocks: Range<u64>) {
+        self.charge.device += costs.block_write * (blocks.end - blocks.start);
+        self.open.iter_mut().filter(|open| blocks.contains(&open.block)).for_each(|open| *open = NONE);
     }
 
     /// Notes a line in its block. The block that has to go for it is written, and read before if
@@ -165,6 +189,12 @@ mod tests {
         let charge = charged(|account| (0..108).for_each(|at| account.wrote(&OPTANE, BASE + at * 256, 64, true)));
         assert_eq!(charge.device, 100 * (OPTANE.block_write + OPTANE.block_read));
         assert_eq!(charge.thread, 108 * OPTANE.line);
+        let whole = charged(|account| {
+            account.wrote(&OPTANE, BASE, 64, true);
+            account.wrote(&OPTANE, BASE, 1024, true);
+            account.wrote(&OPTANE, BASE + 1024 + 64, 192 + 256 + 64, true);
+        });
+        assert_eq!(whole.device, 5 * OPTANE.block_write, "four blocks and one more, two are begun");
         let across = charged(|account| account.wrote(&OPTANE, BASE + 60, 8, true));
         assert_eq!(across.thread, 2 * OPTANE.line, "eight bytes across two lines");
         assert_eq!(charged(|account| account.wrote(&OPTANE, BASE, 0, true)), Charge::default());

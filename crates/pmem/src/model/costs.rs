@@ -35,7 +35,7 @@ impl Costs {
     /// Prices for threads of the device's own node.
     pub(super) const fn of(preset: Preset) -> Costs {
         match preset {
-            Preset::Optane => Costs::device(50_000, 12_000, 204_000, 256, (2_300, 6_600)),
+            Preset::Optane => Costs::device(120_000, 12_000, 204_000, 256, (2_300, 6_600)),
             Preset::NvCmm => Costs::device(100_000, 2_000, 100_000, 64, (32_000, 32_000)),
             Preset::Dram => Costs {
                 fence: 0,
