@@ -76,13 +76,13 @@ const NAMES: [&str; 28] = [
     "engine",
     "lanes",
     "index",
+    "log",
     "prefault",
+    "primitives",
     "sysbench",
     "dram-budget",
     "tpcc",
     "tpcc-engine",
-    "log",
-    "primitives",
     "tpch",
     "map",
     "kv",
@@ -90,8 +90,8 @@ const NAMES: [&str; 28] = [
 ];
 
 /// Benchmarks that run without a server.
-const BARE: [&str; 11] =
-    ["stall", "switch", "engine", "lanes", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
+const BARE: [&str; 10] =
+    ["stall", "switch", "engine", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
 
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
@@ -112,8 +112,8 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "engine" => engine::run(plan),
         "lanes" => lanes::run(plan),
         "index" => index::run(plan),
-        "prefault" => prefault::run(plan),
         "log" => log::run(plan),
+        "prefault" => prefault::run(plan),
         "primitives" => primitives::run(plan),
         "sysbench" => sysbench::run(plan),
         "dram-budget" => dram_budget::run(plan),

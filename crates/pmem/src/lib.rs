@@ -16,6 +16,8 @@
 //! - `counters`, `trace`, `planted`: what is counted, recorded and broken for tests
 //! - `checksum`, `units`, `detail`, `error`
 
+#![warn(unreachable_pub)]
+
 pub mod ahead;
 pub mod checksum;
 mod counters;

@@ -20,6 +20,10 @@ const RUNS: usize = 60;
 /// Bytes that flushes go round in, which caches hold.
 const FLUSHED_BYTES: u64 = 16 << 10;
 
+/// Bytes of which lines are read: more than a thread is taken to have in its caches, and few enough
+/// for the processor's, so that the memory below takes about the same time for each.
+const READ_BYTES: u64 = 8 << 20;
+
 type Call = fn(&Region, &mut Places, &[u8]);
 
 /// A kind of access.
@@ -47,7 +51,7 @@ const ACCESSES: [Access; 6] = [
     access("nt/4KiB", 4096, 500, write_nt, false),
     access("fence", 64, 2000, fence, true),
     Access { bytes: FLUSHED_BYTES, ..access("flush/64B", 64, 2000, flush, false) },
-    Access { pattern: Pattern::Random, ..access("read/64B", 64, 2000, read, true) },
+    Access { pattern: Pattern::Random, bytes: READ_BYTES, ..access("read/64B", 64, 2000, read, true) },
 ];
 
 fn write_nt(region: &Region, places: &mut Places, source: &[u8]) {
@@ -143,15 +147,15 @@ fn report(system: &str, access: &Access, plain: Fastest, slow: Fastest) {
     }
 }
 
-/// Percent by which a call took another time than it should: its charge on top of its own time; or
-/// if the memory below goes on meanwhile, no less than the charge and no more than both; or as long
-/// as the device, if that is always busy.
+/// Percent by which a call took another time than it should: its charge on top of its own time; or,
+/// if the memory below goes on meanwhile, no less than the charge; or as long as the device, if that
+/// is always busy.
 fn deviation(waits: bool, plain_ns: f64, slow: Fastest) -> f64 {
     let both = plain_ns + slow.thread_ns;
     let (least, most) = match (slow.device_ns > both, waits) {
         (true, _) => (slow.device_ns, slow.device_ns),
         (false, true) => (both, both),
-        (false, false) => (slow.device_ns.max(slow.thread_ns).max(plain_ns), both),
+        (false, false) => (slow.device_ns.max(slow.thread_ns), f64::MAX),
     };
     let off = (least - slow.ns).max(slow.ns - most).max(0.0);
     100.0 * off / slow.thread_ns.max(slow.device_ns)
@@ -192,7 +196,7 @@ mod tests {
         Fastest { ns, thread_ns, device_ns }
     }
 
-    /// Each rule in turn: on top, between, and by the device.
+    /// Each rule in turn: on top, no less, and by the device.
     #[test]
     fn a_deviation_is_the_distance_from_what_was_charged() {
         assert_eq!(deviation(true, 100.0, took(200.0, 100.0, 40.0)), 0.0);
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!(deviation(true, 100.0, took(190.0, 100.0, 40.0)), 10.0);
         assert_eq!(deviation(false, 100.0, took(150.0, 120.0, 40.0)), 0.0);
         assert_eq!(deviation(false, 100.0, took(90.0, 120.0, 40.0)), 25.0);
-        assert_eq!(deviation(false, 100.0, took(250.0, 120.0, 40.0)), 25.0);
+        assert_eq!(deviation(false, 100.0, took(108.0, 80.0, 120.0)), 10.0);
         assert_eq!(deviation(false, 100.0, took(900.0, 50.0, 1000.0)), 10.0);
     }
 }

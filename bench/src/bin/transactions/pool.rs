@@ -1,6 +1,6 @@
 //! A new pool with a table of many rows, as an embedding program makes it.
 
-use perdura_bench::own::medium;
+pub use perdura_bench::own::medium;
 use perdura_engine::{Config, Engine, Isolation, Rid, Session, Table};
 use std::hint::black_box;
 use std::path::Path;
