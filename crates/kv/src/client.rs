@@ -3,7 +3,7 @@
 //!
 //! A step of the event loop, as the clients see it, which begins with [`Clients::begin_step`]:
 //!
-//! 1. [`Clients::open`] for a new connection. `None`: tell it [`TOO_MANY`] and close.
+//! 1. [`Clients::open`] for a new connection. `None`: tell it `TOO_MANY` and close.
 //! 2. What was read from a connection goes into [`Clients::input`]; then [`Clients::advance`]. No
 //!    more is read while [`Clients::wants_input`] is false.
 //! 3. [`Clients::tick`] now and then (every 10 to 100 ms): deadlines of keys, waits that time out,

@@ -214,8 +214,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Whether no further request of a connection is looked at now. It is noted in the list of those
-    /// that go on, unless its own replies or input let it.
+    /// Whether no further request of a connection is looked at now. If so, it is noted in the list
+    /// of those that go on, unless its own replies or input let it.
     fn holds_up(&mut self, connection: &Connection) -> bool {
         let (token, is_full) = (connection.token(), self.is_full(connection));
         let Shared { queues, step, forwards, .. } = &mut self.shared;

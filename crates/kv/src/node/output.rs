@@ -48,7 +48,7 @@ pub enum Rejection {
     /// The store has no room for it.
     Full,
     /// The store has no room for it, but clears garbage away: it may have when
-    /// [`crate::node::Node::collects`] does not say so any more.
+    /// `Node::collects` does not say so any more.
     MakesRoom,
 }
 
