@@ -62,7 +62,7 @@ fn charges_are_counted_by_the_kind_of_access() {
     // Other tests of this program may have been charged at the same time, never for less.
     let (thread, device) = charged(Some(Model::new(Preset::Optane)));
     assert!(thread >= 132_000, "120 ns for the fence and 12 for the line: {thread} ps");
-    assert!(device >= 27_000, "a quarter of 111 ns for a block: {device} ps");
+    assert!(device >= 26_900, "a quarter of 111 ns for a block, less eight that are begun: {device} ps");
     assert!(charged(Some(Model::new(Preset::NvCmm))).0 >= 102_000);
 }
 
