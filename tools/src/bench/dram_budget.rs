@@ -2,8 +2,8 @@
 //! medium. Perdura's rows and leaves lie on the medium itself, and no part of DRAM is set aside for
 //! copies of them.
 //!
-//! Each engine has a server of its own. Perdura's has the smallest buffer pool that there is, for
-//! the server's own tables.
+//! Each engine has a server of its own. Perdura's runs without InnoDB, which the server's own tables
+//! do not need.
 
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ const SCRIPTS: [(&str, f64); 3] = [("write_only", 7.0), ("read_write", 2.5), ("p
 const THREADS: u32 = 8;
 /// The smallest buffer pool that InnoDB takes with pages of 16 KiB.
 const POOL_LEAST_BYTES: u64 = 6 << 20;
+/// Options of a server that has Perdura alone.
+const ALONE: [&str; 2] = ["--skip-innodb", "--default-storage-engine=Perdura"];
 /// When a quick run begins no further round.
 const QUICK_TIME: Duration = Duration::from_secs(50);
 
@@ -35,7 +37,7 @@ const QUICK_TIME: Duration = Duration::from_secs(50);
 pub fn run(plan: &Plan) -> Result<Report> {
     sysbench::check()?;
     let plan = plan.until(QUICK_TIME);
-    let rows = plan.size(250_000, 140_000);
+    let rows = plan.size(250_000, 130_000);
     let systems = systems::chosen(&plan, &[System::Innodb, System::Perdura]);
     let mut servers = Servers::start(&systems)?;
     servers.load(rows)?;
@@ -49,8 +51,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let mut report =
         Report::new("dram-budget", workload, systems::medium(servers.of(*systems.last().expect("InnoDB")))?);
     for share in SHARES {
-        servers.restart(bytes * share / 100)?;
-        warm(&servers, &systems, rows)?;
+        servers.restart(bytes * share / 100, share == SHARES[0])?;
+        servers.warm(rows)?;
         for (script, _) in SCRIPTS {
             let case = format!("{share}/{script}");
             let mut runs = 0;
@@ -85,7 +87,7 @@ impl Servers {
             let is_own = *system == System::Perdura;
             let mut options = systems::options(is_own);
             if is_own {
-                options.extra.push(pool(POOL_LEAST_BYTES));
+                options.extra.extend(ALONE.map(str::to_owned));
             }
             Ok((*system, Server::start_new(options)?))
         };
@@ -97,21 +99,33 @@ impl Servers {
         &found.expect("only systems that take part are asked for").1
     }
 
-    /// Fills all at once. InnoDB's buffer pool is larger than the data then.
+    /// Fills all. InnoDB's buffer pool is larger than the data then.
     fn load(&self, rows: u64) -> Result<()> {
+        self.at_once(|system, server| sysbench::prepare(server, system.engine(), rows))
+    }
+
+    /// Fills the buffer pool with what the runs look at, and gives the sessions their memory.
+    fn warm(&self, rows: u64) -> Result<()> {
+        let second = Duration::from_secs(1);
+        self.at_once(|_, server| sysbench::run(server, "point_select", rows, THREADS, second, 1).map(drop))
+    }
+
+    fn at_once(&self, work: impl Fn(System, &Server) -> Result<()> + Sync) -> Result<()> {
         std::thread::scope(|scope| {
-            let load = |(system, server)| scope.spawn(move || sysbench::prepare(server, System::engine(system), rows));
-            let loaders: Vec<_> = self.0.iter().map(|(system, server)| load((*system, server))).collect();
-            loaders.into_iter().try_for_each(|loader| loader.join().expect("a loader does not panic"))
+            let work = &work;
+            let running: Vec<_> =
+                self.0.iter().map(|(system, server)| scope.spawn(move || work(*system, server))).collect();
+            running.into_iter().try_for_each(|thread| thread.join().expect("nobody panics"))
         })
     }
 
-    /// Starts all again, so that none has memory left of what it did before; InnoDB with a buffer
-    /// pool of so many bytes.
-    fn restart(&mut self, bytes: u64) -> Result<()> {
+    /// Starts InnoDB's server again with a buffer pool of so many bytes. Perdura's has the same
+    /// memory for each share; it starts again before the first, so that none has what loading took.
+    fn restart(&mut self, bytes: u64, is_first: bool) -> Result<()> {
         self.0.iter_mut().try_for_each(|(system, server)| match system {
             System::Innodb => server.restart_with(&[&pool(bytes)]),
-            _ => server.restart_with(&[]),
+            _ if is_first => server.restart_with(&[]),
+            _ => Ok(()),
         })
     }
 }
@@ -125,12 +139,6 @@ fn data_bytes(server: &Server) -> Result<u64> {
     let query = "SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables
                  WHERE table_schema = DATABASE()";
     client::value(&mut server.connect()?, query)
-}
-
-/// Fills the buffer pool with what the runs look at, and what each session needs with memory.
-fn warm(servers: &Servers, systems: &[System], rows: u64) -> Result<()> {
-    let read = |server| sysbench::run(server, "point_select", rows, THREADS, Duration::from_secs(1), 1).map(drop);
-    systems.iter().try_for_each(|&system| read(servers.of(system)))
 }
 
 fn judge(report: &mut Report) {

@@ -14,6 +14,8 @@ use crate::shared::process;
 const ROWS: u64 = 130_000;
 /// The smallest buffer pool that InnoDB takes with pages of 16 KiB, which is a twentieth of that.
 const POOL: &str = "--innodb-buffer-pool-size=6M";
+/// The server's own tables do not need InnoDB.
+const ALONE: [&str; 2] = ["--skip-innodb", "--default-storage-engine=Perdura"];
 const ENGINES: [&str; 2] = ["InnoDB", "Perdura"];
 const THREADS: u32 = 8;
 const SCRIPTS: [&str; 3] = ["write_only", "read_write", "point_select"];
@@ -23,7 +25,10 @@ const LASTING: Duration = Duration::from_secs(1);
 pub fn compare() -> Result<()> {
     heading("The same DRAM: sysbench, 120 MB of tables, InnoDB with a buffer pool of 6 MiB");
     let start = |engine| {
-        Server::start_new(Options { perdura: engine == "Perdura", extra: vec![POOL.to_owned()], ..Options::default() })
+        let perdura = engine == "Perdura";
+        let extra: &[&str] = if perdura { &ALONE } else { &[POOL] };
+        let extra = extra.iter().map(|&option| option.to_owned()).collect();
+        Server::start_new(Options { perdura, extra, ..Options::default() })
     };
     let servers = ENGINES.into_iter().map(start).collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
