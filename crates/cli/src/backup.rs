@@ -156,7 +156,7 @@ pub fn restore(source: &Path, pool: &Path) -> Result<(), Failure> {
         let rest = if removed.is_ok() { "its superblock is removed" } else { "remove the directory" };
         return Err((status, format!("{}: {message}; {rest}", pool.display())));
     }
-    // What the modules lost before the copy was made is none of its concern.
+    // The copy has lost nothing with the modules, whatever they have counted since.
     forget_device(pool)?;
     println!("{text}restored {} files, {} MiB, to {}: sound", copied.files, copied.bytes >> 20, pool.display());
     Ok(())

@@ -89,8 +89,8 @@ impl Recovery {
         Ok(Recovery::analyse(medium, config)?.0)
     }
 
-    /// Refuses a pool whose device has counted dirty shutdowns since the pool was last opened on it.
-    /// One that was moved from another device, or whose device does not count, is taken as it is.
+    /// Refuses a pool whose device has counted dirty shutdowns since it was last opened. One that
+    /// was moved from another device, or whose device does not count, is taken as it is.
     ///
     /// # Errors
     /// UnsafeShutdown.

@@ -13,7 +13,6 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::shared::args::Args;
-use crate::shared::paths;
 use guest::Guest;
 use machine::{FileSystem, Machine, Memory};
 
@@ -88,9 +87,4 @@ fn refuses_what_is_no_dax(guest: &Guest) -> Result<()> {
         println!("dax: {memory:?}, -o {options}: {refusal}");
     }
     Ok(())
-}
-
-/// The place of kernel and images.
-fn directory() -> std::path::PathBuf {
-    paths::build().join("dax")
 }

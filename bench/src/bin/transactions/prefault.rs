@@ -1,5 +1,5 @@
-//! A load into cold files, with and without pre-fault (Table II and Fig. 4 of the source paper): its
-//! time, the page faults of the thread that loads and of all others, and processor time.
+//! A load into cold files, with and without pre-fault (Table II and Fig. 4 of the source paper):
+//! its time, the page faults of the thread that loads and of all others, and processor time.
 
 use crate::plan::Plan;
 use crate::pool::{self, ROW};

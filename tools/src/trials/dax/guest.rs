@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::directory;
 use crate::shared::{paths, process};
 
 /// Modules of the kernel, in the order of their needs.
@@ -35,6 +34,11 @@ const MODULES: &[&str] = &[
 /// Programs of the host that the guest uses.
 const PROGRAMS: [&str; 3] = ["ndctl", "mkfs.ext4", "mkfs.xfs"];
 const PLACES: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+
+/// The place of kernel, memory disk and images.
+pub fn directory() -> PathBuf {
+    paths::build().join("dax")
+}
 
 /// Kernel and memory disk.
 pub struct Guest {

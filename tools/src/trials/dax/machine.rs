@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::directory;
-use super::guest::Guest;
+use super::guest::{Guest, directory};
 
 /// A guest that prints nothing for so long hangs. The first line comes when it has booted.
 const SILENT_MAX: Duration = Duration::from_secs(240);
@@ -22,7 +21,7 @@ pub enum FileSystem {
     Xfs,
 }
 
-/// What the machine has for persistent memory.
+/// Persistent memory of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// A NVDIMM; the memory controller's buffers survive a loss of power.
