@@ -13,7 +13,8 @@ use std::time::Instant;
 const SIZES: [usize; 5] = [64, 512, 1 << 10, 4 << 10, 32 << 10];
 const BYTES: u64 = 16 << 20;
 
-type Copy<'a> = &'a mut dyn FnMut(u64, &[u8]);
+/// A way to copy bytes to an offset.
+type Copy<'a> = Box<dyn FnMut(u64, &[u8]) + 'a>;
 
 /// Every way in every size.
 pub fn run(plan: &Plan) {
@@ -26,14 +27,14 @@ pub fn run(plan: &Plan) {
         for way in turned(&["dram", "cached", "flush", "nt", "set_nt"], round) {
             let mut ways = ways(&region, &mut dram);
             let (_, copy) = ways.iter_mut().find(|(name, _)| *name == way).expect("it is one of them");
-            report(way, &format!("copy/{}", size_name(size)), size, timed(size, &mut **copy));
+            report(way, &format!("copy/{}", size_name(size)), size, timed(size, copy));
         }
     }
 }
 
 /// The ways by name: a copy in DRAM, which keeps nothing; one through the cache that is never
 /// flushed; flushed; past the cache; and zeros set past the cache. Those that persist end in a fence.
-fn ways<'a>(region: &'a Region, dram: &'a mut [u8]) -> [(&'static str, Box<dyn FnMut(u64, &[u8]) + 'a>); 5] {
+fn ways<'a>(region: &'a Region, dram: &'a mut [u8]) -> [(&'static str, Copy<'a>); 5] {
     [
         ("dram", Box::new(|offset, source| dram[offset as usize..][..source.len()].copy_from_slice(source))),
         ("cached", Box::new(|offset, source| region.write(offset, source))),
@@ -62,7 +63,7 @@ fn ways<'a>(region: &'a Region, dram: &'a mut [u8]) -> [(&'static str, Box<dyn F
 }
 
 /// Nanoseconds a copy.
-fn timed(size: usize, copy: Copy) -> f64 {
+fn timed(size: usize, copy: &mut Copy<'_>) -> f64 {
     let source = vec![0x5a; size];
     let mut places = Places::new(Pattern::Sequential, size as u64, BYTES, 0);
     let count = BYTES as usize / size;

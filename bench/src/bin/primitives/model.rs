@@ -90,7 +90,7 @@ pub fn run(plan: &Plan) {
     let nowhere = nodes().last().map_or(1, |last| last + 1);
     let mut models: Vec<Model> = Preset::ALL.map(Model::new).into();
     models.push(Model::new(Preset::Optane).on_node(nowhere));
-    for _ in 0..plan.pick(5, 3) {
+    for _ in 0..plan.pick(5, 2) {
         for model in &models {
             // Both have their own file: a directory is one medium's at a time.
             let (plain_place, place) = (plan.scratch(), plan.scratch());

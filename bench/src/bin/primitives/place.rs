@@ -49,7 +49,7 @@ impl Places {
                 piece
             }
             // The high half of a product, so that no division is timed.
-            Pattern::Random => (u128::from(self.random.next_u64()) * u128::from(self.pieces) >> 64) as u64,
+            Pattern::Random => ((u128::from(self.random.next_u64()) * u128::from(self.pieces)) >> 64) as u64,
         };
         piece * self.piece_bytes
     }

@@ -109,7 +109,7 @@ pub fn run(plan: &Plan) {
     let most = THREADS.into_iter().max().expect("there are some");
     let targets: Vec<Target> =
         (0..most).map(|number| Target::create(&*medium, scratch.path(), number, file_bytes)).collect();
-    let span = plan.pick(Duration::from_millis(100), Duration::from_millis(15));
+    let span = plan.pick(Duration::from_millis(100), Duration::from_millis(8));
     for round in 0..plan.pick(5, 3) {
         if round > 0 && !plan.goes_on() {
             break;
