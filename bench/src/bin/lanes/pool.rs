@@ -1,11 +1,8 @@
 //! A pool with so many lanes, and threads that commit one row after another in it.
 
-use crate::plan::Plan;
 use crate::ticks;
 use crate::together::at_once;
-use perdura_bench::own::medium;
-use perdura_bench::scratch::Scratch;
-use perdura_engine::{Config, Engine, Isolation, LaneChoice, LogConfig, LogStage, StageTimes, Table};
+use perdura_engine::{Config, Engine, Isolation, LaneChoice, LogConfig, LogStage, Medium, StageTimes, Table};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +20,6 @@ const MAPPED_WITHIN: Duration = Duration::from_secs(5);
 pub struct Pool {
     engine: Engine,
     tables: u32,
-    _scratch: Scratch,
 }
 
 /// Time of one run.
@@ -45,19 +41,18 @@ impl Run {
 }
 
 impl Pool {
-    /// Creates a pool whose transactions come by their lanes as `lane_choice` says.
-    pub fn create(plan: &Plan, lanes: u32, lane_choice: LaneChoice) -> Pool {
-        let scratch = plan.scratch();
+    /// Creates a pool on `medium`, whose transactions come by their lanes as `lane_choice` says.
+    pub fn create(medium: Arc<dyn Medium>, lanes: u32, lane_choice: LaneChoice) -> Pool {
         let lane_bytes = GENERATION_BYTES / u64::from(lanes) / GRANULE_BYTES * GRANULE_BYTES;
         let log = LogConfig { lanes, lane_bytes, lane_choice, ..LogConfig::default() };
         let config = Config { log, ..Config::default() };
-        let engine = Engine::open(medium(scratch.path()), config).expect("the pool can be created");
+        let engine = Engine::open(medium, config).expect("the pool can be created");
         // A new pool maps its log first, on a core that the threads measured would share.
         let begun = Instant::now();
         while engine.counters().prefault_queued_bytes > 0 && begun.elapsed() < MAPPED_WITHIN {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Pool { engine, tables: 0, _scratch: scratch }
+        Pool { engine, tables: 0 }
     }
 
     /// Times the stages of all runs from now on.

@@ -10,7 +10,11 @@ use crate::pool::{Pool, Run};
 use crate::ticks;
 use perdura_bench::measure::turned;
 use perdura_bench::output;
-use perdura_engine::{LaneChoice, LogStage};
+use perdura_bench::own::{medium, modelled};
+use perdura_engine::{LaneChoice, LogStage, Medium};
+use perdura_pmem::{Model, Preset};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Lanes as in the paper's table III.
@@ -21,16 +25,43 @@ pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 const USUAL: usize = 8;
 /// Threads of the systems whose stages are timed.
 const TIMED: [usize; 3] = [1, 2, USUAL];
-/// Ways to choose the lane, each with the system's name.
-const CHOICES: [(LaneChoice, &str); 3] = [
-    (LaneChoice::Session, "perdura"),
-    (LaneChoice::Transaction, "perdura_transaction"),
-    (LaneChoice::Core, "perdura_core"),
+
+/// A system under test.
+#[derive(Clone, Copy)]
+struct System {
+    name: &'static str,
+    choice: LaneChoice,
+    threads: &'static [usize],
+    /// The medium whose time the memory takes, where memory is emulated.
+    model: Option<Preset>,
+}
+
+const SYSTEMS: [System; 4] = [
+    System { name: "perdura", choice: LaneChoice::Session, threads: &THREADS, model: None },
+    System { name: "perdura_transaction", choice: LaneChoice::Transaction, threads: &[USUAL], model: None },
+    System { name: "perdura_core", choice: LaneChoice::Core, threads: &[USUAL], model: None },
+    System { name: "perdura_optane", choice: LaneChoice::Session, threads: &[USUAL], model: Some(Preset::Optane) },
 ];
+
+impl System {
+    /// Whether the medium can take the time of the system's model.
+    fn runs(&self, is_emulated: bool) -> bool {
+        is_emulated || self.model.is_none()
+    }
+
+    /// The medium at a directory.
+    fn medium(&self, directory: &Path) -> Arc<dyn Medium> {
+        match self.model {
+            Some(preset) => Arc::new(modelled(directory, Some(Model::new(preset)))),
+            None => medium(directory),
+        }
+    }
+}
 
 /// Runs everything.
 pub fn run(plan: &Plan) {
     let transactions = plan.pick(200_000, 40_000);
+    let is_emulated = medium(plan.scratch().path()).info().mode.is_emulated();
     for round in 0..plan.pick(5, 3) {
         if round > 0 && !plan.goes_on() {
             break;
@@ -38,17 +69,17 @@ pub fn run(plan: &Plan) {
         let begun = Instant::now();
         let tick = ticks::length();
         for lanes in turned(&LANES, round) {
-            for (choice, system) in turned(&CHOICES, round) {
-                let mut pool = Pool::create(plan, lanes, choice);
-                let threads = if choice == LaneChoice::Session { &THREADS[..] } else { &[USUAL] };
-                for threads in turned(threads, round) {
+            for system in turned(&SYSTEMS, round).filter(|system| system.runs(is_emulated)) {
+                let scratch = plan.scratch();
+                let mut pool = Pool::create(system.medium(scratch.path()), lanes, system.choice);
+                for threads in turned(system.threads, round) {
                     let took = pool.run(threads, transactions, false).took;
-                    output::value(&named(system, threads), &lanes.to_string(), "time_s", took.as_secs_f64());
+                    output::value(&named(system.name, threads), &lanes.to_string(), "time_s", took.as_secs_f64());
                 }
                 pool.time_stages();
-                for threads in threads.iter().copied().filter(|threads| TIMED.contains(threads)) {
+                for threads in system.threads.iter().copied().filter(|threads| TIMED.contains(threads)) {
                     let run = pool.run(threads, transactions, true);
-                    stages(&named(system, threads), lanes, &run, tick / transactions as f64);
+                    stages(&named(system.name, threads), lanes, &run, tick / transactions as f64);
                 }
                 pool.close();
             }
