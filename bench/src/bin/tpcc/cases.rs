@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::terminal::{Done, KINDS, Terminal};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
+use perdura_pmem::Preset;
 use perdura_tpcc::Random;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,27 +36,40 @@ pub fn run(plan: &Plan) {
     output::note(&format!("seed {}", plan.seed));
     let own = |threads: &[u32]| if plan.own { threads.iter().map(|&n| System::Own(n)).collect() } else { Vec::new() };
     let with_peer = |threads: &[u32]| [own(threads), vec![System::Maps]].concat();
-    case(plan, 1, &with_peer(&[1]));
-    case(plan, 2, &own(&[2]));
-    case(plan, 4, &own(&[4]));
+    case(plan, 1, None, &with_peer(&[1]));
+    if plan.is_emulated() {
+        case(plan, 1, Some(Preset::Optane), &own(&[1]));
+    } else {
+        output::note("1/optane: left out, only emulated memory can take the time of another medium");
+    }
+    case(plan, 2, None, &own(&[2]));
+    case(plan, 4, None, &own(&[4]));
     if plan.quick {
         output::note(&format!("the cases with {MANY} warehouses are those of a full run"));
     } else {
-        case(plan, MANY, &with_peer(&[1, 2, 4]));
+        case(plan, MANY, None, &with_peer(&[1, 2, 4]));
     }
 }
 
 /// Name of a case.
-fn name(threads: u32, warehouses: u32) -> String {
-    if threads == warehouses { threads.to_string() } else { format!("{threads}/{warehouses}w") }
+fn name(threads: u32, warehouses: u32, model: Option<Preset>) -> String {
+    let model = model.map_or_else(String::new, |model| format!("/{}", model.name()));
+    if threads == warehouses { format!("{threads}{model}") } else { format!("{threads}/{warehouses}w{model}") }
 }
 
-/// Loads so many warehouses, and runs the systems on them in turns.
-fn case(plan: &Plan, warehouses: u32, systems: &[System]) {
+/// Loads so many warehouses, and runs the systems on them in turns; the engine on the medium found
+/// or, if it is emulated, on a model of another.
+fn case(plan: &Plan, warehouses: u32, model: Option<Preset>, systems: &[System]) {
+    if systems.is_empty() {
+        return;
+    }
     assert!(warehouses <= keys::WAREHOUSES_MAX, "{warehouses} warehouses");
     let begun = Instant::now();
     let scratch = plan.scratch();
-    let pool = systems.iter().any(|system| matches!(system, System::Own(_))).then(|| Pool::create(scratch.path()));
+    let pool = systems
+        .iter()
+        .any(|system| matches!(system, System::Own(_)))
+        .then(|| Pool::create(plan.medium(&scratch, model)));
     let mut maps = Maps::default();
     if let Some(pool) = &pool {
         fill_pool(pool, warehouses, plan.seed);
@@ -68,7 +82,7 @@ fn case(plan: &Plan, warehouses: u32, systems: &[System]) {
     for round in (0..plan.pick(5, 3)).take_while(|&round| round == 0 || plan.goes_on()) {
         for system in turned(systems, round) {
             let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round as u64);
-            let run = Run { terminals: 1, warehouses, lasting: plan.pick(Duration::from_secs(5), QUICK), seed };
+            let run = Run { terminals: 1, warehouses, model, lasting: plan.pick(Duration::from_secs(5), QUICK), seed };
             match (system, &pool) {
                 (System::Own(terminals), Some(pool)) => {
                     let open = || pool.open();
@@ -117,6 +131,7 @@ fn fill_pool(pool: &Pool, warehouses: u32, seed: u64) {
 struct Run {
     terminals: u32,
     warehouses: u32,
+    model: Option<Preset>,
     lasting: Duration,
     seed: u64,
 }
@@ -167,7 +182,7 @@ impl Run {
     }
 
     fn report(self, system: &str, done: Done, took: Duration) {
-        let case = name(self.terminals, self.warehouses);
+        let case = name(self.terminals, self.warehouses, self.model);
         output::value(system, &case, "tps", done.transactions as f64 / took.as_secs_f64());
         output::value(system, &case, "cpu_us_per_tx", done.cpu.as_secs_f64() * 1e6 / done.transactions as f64);
         for (kind, (count, took)) in KINDS.iter().zip(done.kinds) {

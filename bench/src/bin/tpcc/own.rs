@@ -8,13 +8,11 @@
 use crate::database::{Conflict, Database, Tried};
 use crate::keys::{self, LAST_NAME_BYTES, Name};
 use crate::rows::{Customer, Order, Row, SECOND_KEY_MAX, TABLES};
-use perdura_bench::own::medium;
 use perdura_engine::{
-    Config, Direction, Engine, Error, ErrorKind, IndexDefinition, IndexScan, Isolation, Key, ReadView, Rid,
+    Config, Direction, Engine, Error, ErrorKind, IndexDefinition, IndexScan, Isolation, Key, Medium, ReadView, Rid,
     ScanBuffers, Session, Table,
 };
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,8 +31,8 @@ pub struct Pool {
 
 impl Pool {
     /// Creates a pool with default settings, and empty tables.
-    pub fn create(directory: &Path) -> Pool {
-        let engine = Engine::open(medium(directory), Config::default()).expect("the pool can be created");
+    pub fn create(medium: Arc<dyn Medium>) -> Pool {
+        let engine = Engine::open(medium, Config::default()).expect("the pool can be created");
         // A new pool maps its log first, on a core that the threads measured would share.
         let begun = Instant::now();
         while engine.counters().prefault_queued_bytes > 0 && begun.elapsed() < MAPPED_WITHIN {

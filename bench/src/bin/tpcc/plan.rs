@@ -1,7 +1,10 @@
 //! The options.
 
+use perdura_bench::own::{medium, modelled};
 use perdura_bench::scratch::Scratch;
+use perdura_pmem::{Medium, Model, Preset};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// After this much of a quick run each case has one round.
@@ -27,6 +30,19 @@ impl Plan {
     /// Whether there is time for another round.
     pub fn goes_on(&self) -> bool {
         !self.quick || self.begun.elapsed() < QUICK_TIME
+    }
+
+    /// A directory as a medium, with a model of another if one is given.
+    pub fn medium(&self, scratch: &Scratch, model: Option<Preset>) -> Arc<dyn Medium> {
+        match model {
+            Some(model) => Arc::new(modelled(scratch.path(), Some(Model::new(model)))),
+            None => medium(scratch.path()),
+        }
+    }
+
+    /// Whether the memory is emulated.
+    pub fn is_emulated(&self) -> bool {
+        self.medium(&self.scratch(), None).info().mode.is_emulated()
     }
 
     /// Creates an empty directory.
