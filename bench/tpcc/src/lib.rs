@@ -5,23 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod random;
+mod scale;
 
 pub use random::Random;
-
-/// Items, and stock of each warehouse.
-pub const ITEMS: u32 = 100_000;
-/// Districts of a warehouse.
-pub const DISTRICTS: u32 = 10;
-/// Customers of a district.
-pub const CUSTOMERS: u32 = 3_000;
-/// Orders of a district before the first transaction: one for each customer.
-pub const ORDERS: u32 = CUSTOMERS;
-/// The first order of a district that is not delivered before the first transaction.
-pub const FIRST_NEW_ORDER: u32 = 2_101;
-/// An item that nobody sells.
-pub const UNUSED_ITEM: u32 = ITEMS + 1;
-/// Characters of the data kept of a customer with bad credit.
-pub const DATA_LENGTH: usize = 500;
+pub use scale::{CUSTOMERS, DATA_LENGTH, DISTRICTS, FIRST_NEW_ORDER, ITEMS, ORDERS, UNUSED_ITEM};
 
 /// A kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

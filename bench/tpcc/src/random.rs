@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::{CUSTOMERS, DISTRICTS, ITEMS};
+use crate::scale::{CUSTOMERS, DISTRICTS, ITEMS};
 
 /// The constants C of NURand. That of last names differs between load and run, by 66 (clause
 /// 2.1.6.1).
@@ -118,7 +118,7 @@ fn last_name(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Random, last_name};
-    use crate::{CUSTOMERS, ITEMS};
+    use crate::scale::{CUSTOMERS, ITEMS};
 
     /// The example of the specification.
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::numa::Modules;
 use crate::region::Region;
 use std::fmt;
 use std::path::PathBuf;
@@ -61,16 +62,6 @@ impl fmt::Display for Granularity {
             Granularity::Page => "page",
         })
     }
-}
-
-/// The memory modules below a file system, and the data they may have lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Modules {
-    /// Ids of the modules, sorted, with commas between them. They stay with the modules.
-    pub ids: String,
-    /// Times that a module lost power and may have lost what it had accepted (*dirty shutdowns*),
-    /// of all modules together. Ascends, and wraps.
-    pub unsafe_shutdowns: u64,
 }
 
 /// Properties of a medium, found when it was opened.

@@ -3,11 +3,20 @@
 //!
 //! Sysfs knows nothing of memory that is not a device of its own (tmpfs).
 
-use crate::medium::Modules;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// The memory modules below a file system, and the data they may have lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modules {
+    /// Ids of the modules, sorted, with commas between them. They stay with the modules.
+    pub ids: String,
+    /// Times that a module lost power and may have lost what it had accepted (*dirty shutdowns*),
+    /// of all modules together. Ascends, and wraps.
+    pub unsafe_shutdowns: u64,
+}
 
 /// Most modules that a region is taken to have.
 const MODULES_MAX: usize = 64;

@@ -3,6 +3,7 @@
 pub mod closing;
 mod definitions;
 pub mod drill;
+mod handed_over;
 mod handover;
 pub mod history;
 mod holding;

@@ -2,12 +2,9 @@
 //! connections with few threads. The thread that commits has flushed none of what it commits. Tests
 //! (I3).
 
-use super::workload::{Worker, Writes};
-use perdura_engine::{Isolation, Session};
-use perdura_pmem::sync::{Mutex, yield_now};
-use perdura_pmem::trace;
-
-const LABEL: &str = "handed_over";
+use super::history::Writes;
+use perdura_engine::Session;
+use perdura_pmem::sync::Mutex;
 
 /// The place at which one thread leaves a session to another.
 #[derive(Default)]
@@ -27,11 +24,11 @@ enum State {
 }
 
 impl Handover {
-    fn leave(&self, session: Session, writes: Writes) {
+    pub(super) fn leave(&self, session: Session, writes: Writes) {
         *self.state.lock() = State::Left(Box::new((session, writes)));
     }
 
-    fn take(&self) -> Option<(Session, Writes)> {
+    pub(super) fn take(&self) -> Option<(Session, Writes)> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Left(left) => Some(*left),
@@ -42,66 +39,11 @@ impl Handover {
         }
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         *self.state.lock() = State::Free;
     }
 
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         matches!(*self.state.lock(), State::Free)
-    }
-}
-
-impl Worker<'_> {
-    /// Begins a transaction, leaves it to another thread after a statement or two, and waits until
-    /// that one has ended it. So no later fence of this thread covers what it has flushed.
-    pub(super) fn hand_over(&mut self) {
-        {
-            let _label = trace::span(LABEL);
-            let mut session = self.engine.session(Isolation::ReadCommitted);
-            std::mem::swap(&mut self.txn, &mut session);
-            self.txn.start_statement();
-            let is_bulk = self.random.one_in(2);
-            let going = if is_bulk { self.insert_some(66, 20) } else { self.insert_some(1, 4) && self.update_some(2) };
-            self.txn.end_statement();
-            if !going || (is_bulk || self.random.one_in(2)) && !self.edit_in_vain() {
-                self.give_up();
-            }
-            std::mem::swap(&mut self.txn, &mut session);
-            self.handover.leave(session, std::mem::take(&mut self.writes));
-        }
-        while !self.handover.is_free() {
-            yield_now();
-        }
-    }
-
-    /// Changes the last rows of the transaction in a statement that is rolled back to a savepoint
-    /// once it has ended. Returns whether the transaction can go on.
-    fn edit_in_vain(&mut self) -> bool {
-        let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
-        let last: Vec<_> = writes.inserted.iter().rev().take(3).map(|(key, rid)| (*key, *rid)).collect();
-        self.txn.start_statement();
-        let going = last.into_iter().all(|(key, rid)| {
-            let row = (!self.random.one_in(3)).then(|| self.row(key, 20));
-            self.change(key, rid, row)
-        });
-        self.txn.end_statement();
-        self.txn.rollback_to(&savepoint).expect("set in this transaction");
-        self.writes = writes;
-        going
-    }
-
-    /// Takes the transaction over that another thread leaves, at times writes more, and commits.
-    pub(super) fn take_over(&mut self) {
-        let (mut session, writes) = loop {
-            match self.handover.take() {
-                Some(left) => break left,
-                None => yield_now(),
-            }
-        };
-        std::mem::swap(&mut self.txn, &mut session);
-        self.writes = writes;
-        self.transaction(LABEL, |worker| !worker.random.one_in(3) || worker.insert_some(1, 3));
-        std::mem::swap(&mut self.txn, &mut session);
-        self.handover.end();
     }
 }

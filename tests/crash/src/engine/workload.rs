@@ -6,7 +6,7 @@
 //! (spans) tell the explorer which hazards a crash point belongs to.
 
 use super::handover::Handover;
-use super::history::{Change, Key, Ledger, key_of, stamp_of};
+use super::history::{Change, Key, Ledger, Writes, key_of, stamp_of};
 use super::keys;
 use super::mix::{Action, Mix, choose};
 use super::old_snapshot::OldSnapshot;
@@ -14,7 +14,6 @@ use super::oracle::Step;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -42,13 +41,6 @@ pub struct Worker<'a> {
     pub(super) writes: Writes,
     /// An insert met a conflict of keys: the transaction cannot go on.
     pub(super) refused: bool,
-}
-
-/// Rows a transaction changes, and the RIDs of those it inserts.
-#[derive(Clone, Default)]
-pub(super) struct Writes {
-    pub(super) rows: BTreeMap<Key, Option<Vec<u8>>>,
-    pub(super) inserted: BTreeMap<Key, Rid>,
 }
 
 /// Name of the table that all threads write to.
