@@ -19,6 +19,7 @@ pub mod run;
 pub mod scenario;
 mod scripts;
 pub mod shrinking;
+mod slot;
 pub mod standing;
 pub mod verdict;
 pub mod witness;

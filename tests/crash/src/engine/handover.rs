@@ -2,54 +2,12 @@
 //! connections with few threads. The thread that commits has flushed none of what it commits. Tests
 //! (I3).
 
-use super::workload::{Worker, Writes};
-use perdura_engine::{Isolation, Session};
-use perdura_pmem::sync::{Mutex, yield_now};
+use super::workload::Worker;
+use perdura_engine::Isolation;
+use perdura_pmem::sync::yield_now;
 use perdura_pmem::trace;
 
 const LABEL: &str = "handed_over";
-
-/// The place at which one thread leaves a session to another.
-#[derive(Default)]
-pub struct Handover {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-enum State {
-    /// Nobody has left a session.
-    #[default]
-    Free,
-    /// A session within a transaction, and the rows as it would leave them.
-    Left(Box<(Session, Writes)>),
-    /// Another thread has taken the session, and its transaction goes on.
-    Taken,
-}
-
-impl Handover {
-    fn leave(&self, session: Session, writes: Writes) {
-        *self.state.lock() = State::Left(Box::new((session, writes)));
-    }
-
-    fn take(&self) -> Option<(Session, Writes)> {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Left(left) => Some(*left),
-            before => {
-                *state = before;
-                None
-            }
-        }
-    }
-
-    fn end(&self) {
-        *self.state.lock() = State::Free;
-    }
-
-    fn is_free(&self) -> bool {
-        matches!(*self.state.lock(), State::Free)
-    }
-}
 
 impl Worker<'_> {
     /// Begins a transaction, leaves it to another thread after a statement or two, and waits until
@@ -67,7 +25,7 @@ impl Worker<'_> {
                 self.give_up();
             }
             std::mem::swap(&mut self.txn, &mut session);
-            self.handover.leave(session, std::mem::take(&mut self.writes));
+            self.handover.leave((session, std::mem::take(&mut self.writes)));
         }
         while !self.handover.is_free() {
             yield_now();
