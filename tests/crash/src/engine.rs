@@ -3,7 +3,6 @@
 pub mod closing;
 mod definitions;
 pub mod drill;
-mod handed_over;
 mod handover;
 pub mod history;
 mod holding;
@@ -20,6 +19,7 @@ pub mod run;
 pub mod scenario;
 mod scripts;
 pub mod shrinking;
+mod slot;
 pub mod standing;
 pub mod verdict;
 pub mod witness;

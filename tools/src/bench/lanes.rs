@@ -31,8 +31,9 @@ const SHARED: [&str; 9] =
 
 /// Sessions of the systems in SQL.
 const SESSIONS: [u64; 3] = [2, 4, 8];
-/// Bytes of a generation, over however many lanes, and the pages of which a lane has a whole number.
+/// Bytes of a generation, over however many lanes.
 const GENERATION_BYTES: u64 = 32 << 20;
+/// Bytes of a page: a lane has a whole number of them.
 const PAGE_BYTES: u64 = 4096;
 
 /// `time_s` by lanes, `ns_per_commit` by stage and lanes, and `ns_per_op` of the counter alone.

@@ -1,5 +1,6 @@
 //! Commits of sixteen writers while the log switches generations every few milliseconds, through
-//! the engine's API: runs the program `transactions switch` of perdura-bench and judges its results.
+//! the engine's API: runs the program `transactions switch` of perdura-bench and judges its
+//! results.
 
 use anyhow::Result;
 

@@ -2,48 +2,64 @@
 //! connections with few threads. The thread that commits has flushed none of what it commits. Tests
 //! (I3).
 
-use super::history::Writes;
-use perdura_engine::Session;
-use perdura_pmem::sync::Mutex;
+use super::workload::Worker;
+use perdura_engine::Isolation;
+use perdura_pmem::sync::yield_now;
+use perdura_pmem::trace;
 
-/// The place at which one thread leaves a session to another.
-#[derive(Default)]
-pub struct Handover {
-    state: Mutex<State>,
-}
+const LABEL: &str = "handed_over";
 
-#[derive(Default)]
-enum State {
-    /// Nobody has left a session.
-    #[default]
-    Free,
-    /// A session within a transaction, and the rows as it would leave them.
-    Left(Box<(Session, Writes)>),
-    /// Another thread has taken the session, and its transaction goes on.
-    Taken,
-}
-
-impl Handover {
-    pub(super) fn leave(&self, session: Session, writes: Writes) {
-        *self.state.lock() = State::Left(Box::new((session, writes)));
-    }
-
-    pub(super) fn take(&self) -> Option<(Session, Writes)> {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Left(left) => Some(*left),
-            before => {
-                *state = before;
-                None
+impl Worker<'_> {
+    /// Begins a transaction, leaves it to another thread after a statement or two, and waits until
+    /// that one has ended it. So no later fence of this thread covers what it has flushed.
+    pub(super) fn hand_over(&mut self) {
+        {
+            let _label = trace::span(LABEL);
+            let mut session = self.engine.session(Isolation::ReadCommitted);
+            std::mem::swap(&mut self.txn, &mut session);
+            self.txn.start_statement();
+            let is_bulk = self.random.one_in(2);
+            let going = if is_bulk { self.insert_some(66, 20) } else { self.insert_some(1, 4) && self.update_some(2) };
+            self.txn.end_statement();
+            if !going || (is_bulk || self.random.one_in(2)) && !self.edit_in_vain() {
+                self.give_up();
             }
+            std::mem::swap(&mut self.txn, &mut session);
+            self.handover.leave((session, std::mem::take(&mut self.writes)));
+        }
+        while !self.handover.is_free() {
+            yield_now();
         }
     }
 
-    pub(super) fn end(&self) {
-        *self.state.lock() = State::Free;
+    /// Changes the last rows of the transaction in a statement that is rolled back to a savepoint
+    /// once it has ended. Returns whether the transaction can go on.
+    fn edit_in_vain(&mut self) -> bool {
+        let (savepoint, writes) = (self.txn.savepoint(), self.writes.clone());
+        let last: Vec<_> = writes.inserted.iter().rev().take(3).map(|(key, rid)| (*key, *rid)).collect();
+        self.txn.start_statement();
+        let going = last.into_iter().all(|(key, rid)| {
+            let row = (!self.random.one_in(3)).then(|| self.row(key, 20));
+            self.change(key, rid, row)
+        });
+        self.txn.end_statement();
+        self.txn.rollback_to(&savepoint).expect("set in this transaction");
+        self.writes = writes;
+        going
     }
 
-    pub(super) fn is_free(&self) -> bool {
-        matches!(*self.state.lock(), State::Free)
+    /// Takes the transaction over that another thread leaves, at times writes more, and commits.
+    pub(super) fn take_over(&mut self) {
+        let (mut session, writes) = loop {
+            match self.handover.take() {
+                Some(left) => break left,
+                None => yield_now(),
+            }
+        };
+        std::mem::swap(&mut self.txn, &mut session);
+        self.writes = writes;
+        self.transaction(LABEL, |worker| !worker.random.one_in(3) || worker.insert_some(1, 3));
+        std::mem::swap(&mut self.txn, &mut session);
+        self.handover.end();
     }
 }

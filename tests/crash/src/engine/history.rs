@@ -17,13 +17,6 @@ pub type Rows = BTreeMap<Key, Vec<u8>>;
 /// Tables by name.
 pub type State = BTreeMap<String, Rows>;
 
-/// Rows a transaction changes, and the RIDs of those it inserts.
-#[derive(Clone, Default)]
-pub(super) struct Writes {
-    pub(super) rows: BTreeMap<Key, Option<Vec<u8>>>,
-    pub(super) inserted: BTreeMap<Key, Rid>,
-}
-
 /// One change a transaction makes.
 #[derive(Clone, Debug)]
 pub enum Change {

@@ -1,9 +1,9 @@
 //! Runs a scenario: its threads, and the checks when they are done.
 
-use super::handover::Handover;
 use super::history::{History, Ledger};
 use super::reader;
 use super::scenario::Scenario;
+use super::slot::Slot;
 use super::verdict::check_end;
 use super::workload::{Worker, prelude};
 use perdura_engine::Engine;
@@ -35,7 +35,7 @@ impl Scenario {
     }
 
     fn run_round(&self, engine: &Engine, ledger: &Ledger, round: u64, seed: u64, scheduler: Scheduler) {
-        let (writers, handover) = (AtomicU64::new(self.threads), Handover::default());
+        let (writers, handover) = (AtomicU64::new(self.threads), Slot::default());
         let mut bodies: Vec<Body<'_>> = Vec::new();
         for thread in 0..self.threads {
             let (writers, handover) = (&writers, &handover);

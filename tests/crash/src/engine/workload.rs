@@ -5,15 +5,16 @@
 //! also read deleted rows by their RIDs, since nobody may find another row under an old RID. Labels
 //! (spans) tell the explorer which hazards a crash point belongs to.
 
-use super::handover::Handover;
-use super::history::{Change, Key, Ledger, Writes, key_of, stamp_of};
+use super::history::{Change, Key, Ledger, key_of, stamp_of};
 use super::keys;
 use super::mix::{Action, Mix, choose};
 use super::old_snapshot::OldSnapshot;
 use super::oracle::Step;
+use super::slot::Slot;
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, LockMode, ReadView, Rid, Session, Table};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use std::sync::Arc;
 pub struct Worker<'a> {
     pub(super) engine: Engine,
     pub(super) ledger: &'a Ledger,
-    pub(super) handover: &'a Handover,
+    /// Sessions that change threads, and the rows as they would leave them.
+    pub(super) handover: &'a Slot<(Session, Writes)>,
     pub(super) random: Random,
     pub(super) thread: u64,
     next_key: u64,
@@ -41,6 +43,13 @@ pub struct Worker<'a> {
     pub(super) writes: Writes,
     /// An insert met a conflict of keys: the transaction cannot go on.
     pub(super) refused: bool,
+}
+
+/// Rows a transaction changes, and the RIDs of those it inserts.
+#[derive(Clone, Default)]
+pub(super) struct Writes {
+    pub(super) rows: BTreeMap<Key, Option<Vec<u8>>>,
+    pub(super) inserted: BTreeMap<Key, Rid>,
 }
 
 /// Name of the table that all threads write to.
@@ -92,7 +101,13 @@ impl Drop for Worker<'_> {
 
 impl<'a> Worker<'a> {
     /// A worker; `thread` distinguishes the rows it inserts.
-    pub fn new(engine: &Engine, ledger: &'a Ledger, handover: &'a Handover, thread: u64, seed: u64) -> Worker<'a> {
+    pub(super) fn new(
+        engine: &Engine,
+        ledger: &'a Ledger,
+        handover: &'a Slot<(Session, Writes)>,
+        thread: u64,
+        seed: u64,
+    ) -> Worker<'a> {
         let mut random = Random::new(seed ^ (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let isolation = if random.one_in(2) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         Worker {
