@@ -1,5 +1,5 @@
-//! Cases `1` to `4`, threads: `ns_per_append` of the log and `floor_ns` of the same bytes copied and
-//! fenced, in turns.
+//! Cases `1` to `4`, threads: `ns_per_append` of the log and `floor_ns` of the same bytes copied
+//! and fenced, in turns.
 //!
 //! Each is the median over batches of the time of one in its thread: on a busy machine a thread
 //! loses its processor now and then, and the mean would tell of that. Between batches, unmeasured,

@@ -1,5 +1,5 @@
-//! Case `commit`: transactions of one row through the engine's API, each timed by itself: the insert
-//! of the row, the commit, and both.
+//! Case `commit`: transactions of one row through the engine's API, each timed by itself: the
+//! insert of the row, the commit, and both.
 //!
 //! A reading of the clock takes part in each figure (`clock_ns`). The floor is that of case `1`.
 

@@ -1,6 +1,6 @@
 //! `log --dir DIR [--quick]`: records appended to the log and persisted, beside a copy and a fence
-//! of the same bytes, and a commit of one row, one JSON object a line (see `perdura_bench::output`).
-//! `cargo xtask bench log` judges and reports them.
+//! of the same bytes, and a commit of one row, one JSON object a line (see
+//! `perdura_bench::output`). `cargo xtask bench log` judges and reports them.
 //!
 //! All files lie in this process's own directories below DIR, which it removes.
 

@@ -1,5 +1,6 @@
-//! Parts of an append, each timed by itself in batches: `1/begin`, `1/reserve`, `1/commit` (the CSN,
-//! the checksum, the copy, the fence and the mark), `1/end`; and `1/forget`, which comes after it.
+//! Parts of an append, each timed by itself in batches: `1/begin`, `1/reserve`, `1/commit` (the
+//! CSN, the checksum, the copy, the fence and the mark), `1/end`; and `1/forget`, which comes after
+//! it.
 
 use crate::plan::Plan;
 use crate::running::{BODY, create, forget};

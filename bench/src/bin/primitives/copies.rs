@@ -33,7 +33,8 @@ pub fn run(plan: &Plan) {
 }
 
 /// The ways by name: a copy in DRAM, which keeps nothing; one through the cache that is never
-/// flushed; flushed; past the cache; and zeros set past the cache. Those that persist end in a fence.
+/// flushed; flushed; past the cache; and zeros set past the cache. Those that persist end in a
+/// fence.
 fn ways<'a>(region: &'a Region, dram: &'a mut [u8]) -> [(&'static str, Copy<'a>); 5] {
     [
         ("dram", Box::new(|offset, source| dram[offset as usize..][..source.len()].copy_from_slice(source))),

@@ -2,7 +2,8 @@
 //!
 //! The same accesses run with the model and without, in many short runs of which the fastest count,
 //! as they were not interrupted. `added_ns` is the difference, `charged_ns` what the model has
-//! counted. A device that its writers fill takes its own time instead: then that counts, as a whole.
+//! counted. A device that its writers fill takes its own time instead: then that counts, as a
+//! whole.
 
 use crate::place::{Pattern, Places};
 use crate::plan::Plan;
@@ -148,8 +149,8 @@ fn report(system: &str, access: &Access, plain: Fastest, slow: Fastest) {
 }
 
 /// Percent by which a call took another time than it should: its charge on top of its own time; or,
-/// if the memory below goes on meanwhile, no less than the charge; or as long as the device, if that
-/// is always busy.
+/// if the memory below goes on meanwhile, no less than the charge; or as long as the device, if
+/// that is always busy.
 fn deviation(waits: bool, plain_ns: f64, slow: Fastest) -> f64 {
     let both = plain_ns + slow.thread_ns;
     let (least, most) = match (slow.device_ns > both, waits) {
@@ -174,7 +175,7 @@ fn fastest(regions: [&Region; 2], access: &Access) -> [Fastest; 2] {
             for _ in 0..count {
                 call(region, &mut places[number], &source);
             }
-            // What is owed is paid.
+            // Pays what is owed.
             region.fence();
             let ns = begun.elapsed().as_secs_f64() * 1e9 / count as f64;
             let charged = counters().since(&before);

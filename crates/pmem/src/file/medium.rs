@@ -10,7 +10,7 @@ use super::probe::{Found, probe};
 use crate::error::{Error, Result};
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
 use crate::model::{Device as ModelDevice, Model};
-use crate::numa::Device;
+use crate::numa::{Device, node_of_each_cpu};
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use rustix::fs::{FlockOperation, flock, fsync, statvfs};
 use rustix::io::Errno;
@@ -84,7 +84,7 @@ impl FileMedium {
     pub fn with_model(self, model: Option<Model>) -> Result<FileMedium> {
         let Some(model) = model else { return Ok(self) };
         let mode = modelled(&self.directory, self.mode, model)?;
-        Ok(FileMedium { mode, model: Some(Arc::new(ModelDevice::new(model))), ..self })
+        Ok(FileMedium { mode, model: Some(Arc::new(ModelDevice::new(model, node_of_each_cpu()))), ..self })
     }
 
     fn path(&self, name: &str) -> (PathBuf, String) {

@@ -149,7 +149,7 @@ fn place(line: u64) -> (usize, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Preset;
+    use super::super::preset::Preset;
     use super::*;
 
     const OPTANE: Costs = Costs::of(Preset::Optane);
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(evicted.thread, 3 * OPTANE.read, "what is as far apart as the cache is large shares a place");
     }
 
-    /// A long read waits once, and then goes at the device's rate; what was asked for ahead does not
-    /// wait at all.
+    /// A long read waits once, and then goes at the device's rate; what was asked for ahead does
+    /// not wait at all.
     #[test]
     fn reads_in_order_go_at_the_rate_of_the_device() {
         let charge = charged(|account| account.read(&OPTANE, BASE, 4096));

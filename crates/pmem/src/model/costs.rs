@@ -1,7 +1,7 @@
 //! Times of the presets, in picoseconds, beyond those of the memory below; their sources are in
 //! `docs/operations.md`.
 
-use super::Preset;
+use super::preset::Preset;
 use crate::units::LINE_BYTES;
 
 /// Bytes of the buffer by which a device may be behind its writers.

@@ -5,12 +5,11 @@
 //! further ahead than the device's buffers reach, so all writers together get no more than its
 //! bandwidth. Charges of a few nanoseconds are collected and paid at the next fence.
 
-use super::Model;
 use super::account::{Account, Charge};
 use super::clock;
 use super::costs::Costs;
+use super::preset::{Model, Preset};
 use crate::counters;
-use crate::numa;
 use crate::units::LINE_BYTES;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -86,10 +85,10 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// An idle device. Measures first what the accounting takes, some milliseconds.
-    pub(crate) fn new(model: Model) -> Device {
+    /// An idle device, on a machine with these nodes by processor. Measures first what the
+    /// accounting takes, some milliseconds.
+    pub(crate) fn new(model: Model, nodes: Box<[u32]>) -> Device {
         let local = Costs::of(model.preset);
-        let nodes = if model.node.is_some() { numa::node_of_each_cpu() } else { Box::default() };
         let mut device = Device {
             local,
             remote: local.remote(),
@@ -186,8 +185,8 @@ impl Device {
     fn measure(&self) -> Own {
         const LINES: u64 = 64;
         let free = Device {
-            local: Costs::of(super::Preset::Dram),
-            remote: Costs::of(super::Preset::Dram),
+            local: Costs::of(Preset::Dram),
+            remote: Costs::of(Preset::Dram),
             node: self.node,
             nodes: self.nodes.clone(),
             own: Own::default(),
@@ -224,7 +223,6 @@ fn least(call: impl Fn()) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Preset;
     use super::*;
 
     /// Picoseconds that a thread takes for a line without the model: a copy past the cache goes on
@@ -287,10 +285,10 @@ mod tests {
         }
     }
 
-    /// What is charged does not depend on how long the accounting takes, or on who else runs.
+    /// Charges do not depend on how long the accounting takes, or on who else runs.
     #[test]
     fn the_counters_show_what_was_charged() {
-        let device = Device::new(Model::new(Preset::Optane));
+        let device = Device::new(Model::new(Preset::Optane), Box::default());
         let costs = Costs::of(Preset::Optane);
         std::thread::spawn(move || {
             let charged = |run: &dyn Fn()| {
