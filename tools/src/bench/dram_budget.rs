@@ -1,9 +1,8 @@
 //! The same DRAM: sysbench beside InnoDB whose buffer pool holds a part of the data, on the same
-//! medium. Perdura's rows and leaves lie on the medium itself, and no part of DRAM is set aside for
-//! copies of them.
+//! medium. Perdura's rows and leaves lie on the medium, and no DRAM is set aside for copies.
 //!
-//! Each engine has a server of its own. Perdura's runs without InnoDB, which the server's own tables
-//! do not need.
+//! Each engine has a server of its own. Perdura's runs without InnoDB, which the server's own
+//! tables do not need.
 
 use std::time::Duration;
 

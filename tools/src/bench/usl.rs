@@ -1,7 +1,7 @@
 //! The universal scalability law (N. Gunther): how throughput grows with threads.
 //!
-//! `X(n) = n X(1) / (1 + s (n - 1) + k n (n - 1))`: `s` is the part of the work that only one thread
-//! does at a time, `k` what each costs each other one.
+//! `X(n) = n X(1) / (1 + s (n - 1) + k n (n - 1))`: `s` is the part of the work that only one
+//! thread does at a time, `k` the cost to each of each other one.
 
 /// A fit of the law.
 #[derive(Clone, Copy, Debug, PartialEq)]

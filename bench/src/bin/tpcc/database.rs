@@ -1,4 +1,4 @@
-//! What the transactions ask of a system: rows by their keys, for nine tables.
+//! The operations that the transactions use: rows by their keys, for nine tables.
 //!
 //! A transaction is everything up to `commit` or `roll_back`. A system with one thread and no log
 //! needs neither.

@@ -1,9 +1,8 @@
-//! The engine, as an embedding program uses it: nine tables with their indexes, a session for each
-//! terminal.
+//! The engine, as an embedding program uses it: nine tables, and a session for each terminal.
 //!
-//! Transactions are at snapshot isolation (REPEATABLE READ), at which TPC-C is serializable. A row
-//! that is going to be changed is locked and read in its newest version; if the transaction has a
-//! snapshot already that is older, that is a conflict.
+//! Transactions are at snapshot isolation, at which TPC-C is serializable. A row that is going to
+//! be changed is locked and read in its newest version; if the transaction has an older snapshot,
+//! that is a conflict.
 
 use crate::database::{Conflict, Database, Tried};
 use crate::keys::{self, LAST_NAME_BYTES, Name};
