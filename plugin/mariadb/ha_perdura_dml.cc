@@ -83,8 +83,10 @@ int ha_perdura::write_row(const uchar *record)
     m_values_wanted--;
   if (likely(code == PERDURA_CODE_OK))
   {
-    /* The counter has passed what it has given out, but not what the session has set. */
-    const bool is_passed= counts && insert_id_for_cur_row && !table->in_use->auto_inc_intervals_forced.nb_elements();
+    /* The counter has passed what it has given out, but not what the session has set, nor what the
+       server has made of a value given out: with an increment it rounds up to the offset. */
+    const bool is_passed= counts && insert_id_for_cur_row && m_counting.increment == 1 &&
+      !table->in_use->auto_inc_intervals_forced.nb_elements();
     return is_passed ? 0 : pass_auto_increment(record, true);
   }
   const int error= failed(code);
