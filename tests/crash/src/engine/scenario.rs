@@ -85,7 +85,7 @@ pub const SCENARIOS: [Scenario; 35] = [
         ..USUAL
     },
     Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },
-    Scenario { name: "handed over", script: Some(scripts::handed_over), keyed: true, ..USUAL },
+    Scenario { name: "handed over", script: Some(scripts::handed_over), keyed: true, focus: &["handed_over"], ..USUAL },
     Scenario { name: "stored for another", threads: 3, script: Some(scripts::stored_for_another), ..USUAL },
     Scenario { name: "left leaves", threads: 1, script: Some(scripts::left_leaves), keyed: true, ..USUAL },
     Scenario { name: "one after another", threads: 1, script: Some(scripts::one_after_another), ..USUAL },
