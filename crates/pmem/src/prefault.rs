@@ -29,10 +29,10 @@ type ErrorHandler = Box<dyn Fn(&Error) + Send + Sync>;
 /// The service; dropping it stops and joins its threads.
 ///
 /// Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
-/// `MADV_POPULATE_WRITE`, urgent regions first. Where the kernel lacks that, pages are read, which
-/// saves a part of the fault. A thread works on the NUMA node of the region's memory, where known.
-/// A chunk that cannot be populated (damaged memory) is reported with file and offset, and the rest
-/// of its region is left alone; the queue goes on.
+/// `MADV_POPULATE_WRITE`, urgent regions first, and those of one priority in turns. Where the kernel
+/// lacks that, pages are read, which saves a part of the fault. A thread works on the NUMA node of
+/// the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported
+/// with file and offset, and the rest of its region is left alone; the queue goes on.
 pub struct Prefault {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -66,6 +66,15 @@ impl State {
             Priority::High => &mut self.high,
             Priority::Low => &mut self.low,
         }
+    }
+
+    /// Takes the next chunk. The job's range is what remains after it.
+    fn next_chunk(&mut self) -> Option<(Job, Range<u64>)> {
+        let mut job = self.high.pop_front().or_else(|| self.low.pop_front())?;
+        let begin = job.range.start;
+        job.range.start = ((begin / CHUNK_BYTES + 1) * CHUNK_BYTES).min(job.range.end);
+        let chunk = begin..job.range.start;
+        Some((job, chunk))
     }
 }
 
@@ -158,27 +167,24 @@ fn work(shared: &Shared, default_node: Option<u32>) {
 }
 
 impl Shared {
-    /// Waits for work; `None` when stopped. The job's range is what remains after the chunk.
+    /// Waits for work, as [`State::next_chunk`] gives it; `None` when stopped.
     fn next_chunk(&self) -> Option<(Job, Range<u64>)> {
         let mut state = self.state.lock();
         loop {
             if state.stopped {
                 return None;
             }
-            if state.enabled {
-                let job = state.high.pop_front().or_else(|| state.low.pop_front());
-                if let Some(mut job) = job {
-                    let begin = job.range.start;
-                    job.range.start = ((begin / CHUNK_BYTES + 1) * CHUNK_BYTES).min(job.range.end);
-                    let chunk = begin..job.range.start;
-                    return Some((job, chunk));
-                }
+            if state.enabled
+                && let Some(next) = state.next_chunk()
+            {
+                return Some(next);
             }
             self.wake.wait(&mut state);
         }
     }
 
-    /// Populates the chunk and queues the rest of its job again, before others of its priority.
+    /// Populates the chunk and queues the rest of its job again, behind others of its priority: the
+    /// beginnings of all regions are wanted before the end of any.
     fn finish(&self, job: Job, chunk: &Range<u64>) {
         let len = chunk.end - chunk.start;
         match populate(&job.region, chunk) {
@@ -186,7 +192,7 @@ impl Shared {
                 self.done_bytes.fetch_add(len, Ordering::Relaxed);
                 self.queued_bytes.fetch_sub(len, Ordering::Relaxed);
                 if !job.range.is_empty() {
-                    self.state.lock().queue(job.priority).push_front(job);
+                    self.state.lock().queue(job.priority).push_back(job);
                 }
             }
             Err(error) => {
@@ -212,5 +218,33 @@ fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
             Ok(())
         }
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Medium, SimMedium};
+
+    /// A load writes to the beginning of a new file while the log's lanes are still in the queue.
+    #[test]
+    fn regions_of_one_priority_take_turns() {
+        let prefault = Prefault::start(1, false, None);
+        let medium = SimMedium::new();
+        for name in ["a", "b"] {
+            let region = medium.create(name, 2 * CHUNK_BYTES).expect("there is room");
+            prefault.submit(region, 0, u64::MAX, Priority::High);
+        }
+        let shared = &prefault.shared;
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            // The service's own thread takes chunks while it is enabled only.
+            let (job, chunk) = shared.state.lock().next_chunk().expect("there are four chunks");
+            order.push((job.region.name().to_owned(), chunk.start));
+            shared.finish(job, &chunk);
+        }
+        let expected = [("a", 0), ("b", 0), ("a", CHUNK_BYTES), ("b", CHUNK_BYTES)];
+        assert_eq!(order, expected.map(|(name, begin)| (name.to_owned(), begin)));
+        assert_eq!(prefault.queued_bytes(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The pre-fault service: what is asked for is done, in the order asked, and never gets in the way.
+//! The pre-fault service: all that is asked for is populated, once, and nothing waits for it.
 
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
