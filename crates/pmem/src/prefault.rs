@@ -29,7 +29,7 @@ type ErrorHandler = Box<dyn Fn(&Error) + Send + Sync>;
 /// The service; dropping it stops and joins its threads.
 ///
 /// Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
-/// `MADV_POPULATE_WRITE`, urgent regions first, and those of one priority in turns. Where the kernel
+/// `MADV_POPULATE_WRITE`, urgent regions first, those of one priority in turns. Where the kernel
 /// lacks that, pages are read, which saves a part of the fault. A thread works on the NUMA node of
 /// the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported
 /// with file and offset, and the rest of its region is left alone; the queue goes on.
