@@ -75,7 +75,6 @@ pub fn forget_device(medium: &dyn Medium) -> Result<()> {
     let mut file = SuperFile::open(medium, SUPERBLOCK_NAME)?;
     if file.current.device.take().is_some() {
         file.write(file.current.clone())?;
-        file.region.sync()?;
     }
     Ok(())
 }
