@@ -11,6 +11,7 @@ pub mod measure;
 pub mod output;
 pub mod own;
 pub mod peers;
+pub mod plan;
 pub mod scratch;
 pub mod store;
 pub mod system;

@@ -1,11 +1,11 @@
 //! A counter alone, as the one that gives out the CSNs, by threads: `counter/2t`, `ns_per_op`. The
 //! system `shared` has one counter for all threads, `own` one for each.
 
-use crate::plan::Plan;
 use crate::series::THREADS;
 use crate::together::at_once;
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

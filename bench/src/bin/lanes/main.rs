@@ -5,50 +5,28 @@
 //! All files lie in this process's own directories below DIR, which it removes.
 
 mod counter;
-mod plan;
 mod pool;
 mod series;
 mod ticks;
 mod together;
 
-use perdura_bench::output;
-use perdura_bench::own::medium;
-use plan::Plan;
-use std::path::PathBuf;
+use perdura_bench::plan::Plan;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::Duration;
 
+/// After this much of a quick run no further round begins.
+const QUICK_TIME: Duration = Duration::from_secs(15);
 const USAGE: &str = "usage: lanes --dir DIR [--quick]";
 
-fn parse() -> Result<Plan, String> {
-    let mut words = std::env::args().skip(1);
-    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
-            "--quick" => plan.quick = true,
-            _ => return Err(format!("unexpected argument {word}")),
-        }
-    }
-    if plan.directory.as_os_str().is_empty() {
-        return Err("which directory?".into());
-    }
-    Ok(plan)
-}
-
 fn main() -> ExitCode {
-    let plan = match parse() {
+    let plan = match Plan::parse(QUICK_TIME, |_, _| Ok(false)) {
         Ok(plan) => plan,
         Err(error) => {
             eprintln!("lanes: {error}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    {
-        let scratch = plan.scratch();
-        let info = medium(scratch.path()).info();
-        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
-    }
+    plan.show_medium();
     counter::run(&plan);
     series::run(&plan);
     ExitCode::SUCCESS

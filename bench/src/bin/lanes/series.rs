@@ -5,12 +5,12 @@
 //! by session. `time_s` is taken with no clock read in between, the stages in runs of their own. A
 //! stage's time is the clock's as the thread sees it, so it has the waits for a processor too.
 
-use crate::plan::Plan;
 use crate::pool::{Pool, Run};
 use crate::ticks;
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::{medium, modelled};
+use perdura_bench::plan::Plan;
 use perdura_engine::{LaneChoice, LogStage, Medium};
 use perdura_pmem::{Model, Preset};
 use std::path::Path;

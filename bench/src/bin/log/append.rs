@@ -6,11 +6,11 @@
 //! the log is told that it may forget the records.
 
 use crate::floor::Floor;
-use crate::plan::Plan;
 use crate::running::{RECORD_BYTES, append, create, forget};
 use perdura_bench::measure::{ns_each, percentile};
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;

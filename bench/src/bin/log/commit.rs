@@ -3,10 +3,10 @@
 //!
 //! A reading of the clock takes part in each figure (`clock_ns`). The floor is that of case `1`.
 
-use crate::plan::Plan;
 use perdura_bench::measure::{ns_each, percentile};
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::counters;
 use std::hint::black_box;

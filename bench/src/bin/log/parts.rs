@@ -2,11 +2,11 @@
 //! CSN, the checksum, the copy, the fence and the mark), `1/end`; and `1/forget`, which comes after
 //! it.
 
-use crate::plan::Plan;
 use crate::running::{BODY, create, forget};
 use perdura_bench::measure::{ns_each, percentile};
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use std::time::{Duration, Instant};
 
 /// Transactions under way at a time, each a step further than the next ones.

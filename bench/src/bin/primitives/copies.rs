@@ -2,10 +2,10 @@
 //! (NF-log, SNU 2022, 2.3).
 
 use crate::place::{Pattern, Places, size_name};
-use crate::plan::Plan;
 use crate::writes::report;
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_pmem::Region;
 use std::hint::black_box;
 use std::time::Instant;

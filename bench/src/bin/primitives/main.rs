@@ -10,16 +10,15 @@ mod copies;
 mod model;
 mod nodes;
 mod place;
-mod plan;
 mod writes;
 
 use perdura_bench::output;
-use perdura_bench::own::medium;
-use plan::Plan;
-use std::path::PathBuf;
+use perdura_bench::plan::Plan;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// After this much of a quick run no further round begins.
+const QUICK_TIME: Duration = Duration::from_secs(30);
 const USAGE: &str = "usage: primitives --dir DIR [--quick] [--only SERIES]";
 
 type Series = (&'static str, fn(&Plan));
@@ -27,43 +26,34 @@ type Series = (&'static str, fn(&Plan));
 const SERIES: [Series; 4] =
     [("copies", copies::run), ("model", model::run), ("nodes", nodes::run), ("writes", writes::run)];
 
-fn parse() -> Result<Plan, String> {
-    let mut words = std::env::args().skip(1);
-    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, only: None };
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        match word.as_str() {
-            "--dir" => plan.directory = value()?.into(),
-            "--only" => plan.only = Some(value()?),
-            "--quick" => plan.quick = true,
-            _ => return Err(format!("unexpected argument {word}")),
+/// The plan, and the only series to run, if one is named.
+fn parse() -> Result<(Plan, Option<String>), String> {
+    let mut only = None;
+    let plan = Plan::parse(QUICK_TIME, |word, value| {
+        let known = word == "--only";
+        if known {
+            only = Some(value()?);
         }
-    }
-    if plan.directory.as_os_str().is_empty() {
-        return Err("which directory?".into());
-    }
-    match &plan.only {
+        Ok(known)
+    })?;
+    match &only {
         Some(only) if !SERIES.iter().any(|(name, _)| name == only) => Err(format!("no series {only}")),
-        _ => Ok(plan),
+        _ => Ok((plan, only)),
     }
 }
 
 fn main() -> ExitCode {
-    let plan = match parse() {
-        Ok(plan) => plan,
+    let (plan, only) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => {
             let names: Vec<&str> = SERIES.iter().map(|(name, _)| *name).collect();
             eprintln!("primitives: {error}\n{USAGE}\nseries: {}", names.join(", "));
             return ExitCode::from(2);
         }
     };
-    {
-        let scratch = plan.scratch();
-        let info = medium(scratch.path()).info();
-        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
-    }
+    plan.show_medium();
     for (name, run) in SERIES {
-        if plan.only.as_deref().is_none_or(|only| only == name) {
+        if only.as_deref().is_none_or(|only| only == name) {
             let begun = Instant::now();
             run(&plan);
             output::progress(format_args!("{name}: {:.1} s", begun.elapsed().as_secs_f64()));

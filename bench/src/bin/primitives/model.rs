@@ -6,11 +6,11 @@
 //! whole.
 
 use crate::place::{Pattern, Places};
-use crate::plan::Plan;
 use crate::writes::{Target, Way, at_once};
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
 use perdura_bench::own::modelled;
+use perdura_bench::plan::Plan;
 use perdura_pmem::numa::nodes;
 use perdura_pmem::{Medium, Model, Preset, Region, counters};
 use std::time::{Duration, Instant};

@@ -2,11 +2,11 @@
 //! and from another one (NF-log, SNU 2022, 1.3.2). Only where there are two nodes.
 
 use crate::place::{Pattern, Places, size_name};
-use crate::plan::Plan;
 use crate::writes::{Target, Way, report};
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_pmem::numa::{nodes, pin_to_node};
 use std::time::{Duration, Instant};
 

@@ -4,10 +4,10 @@
 //! `ns_per_op` is the clock's nanoseconds divided by what all threads did; `gb_per_s` follows.
 
 use crate::place::{Pattern, Places, size_name};
-use crate::plan::Plan;
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_pmem::Region;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
