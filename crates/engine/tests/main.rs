@@ -21,6 +21,7 @@ mod fail_stop;
 mod file_return;
 mod forged;
 mod freed_rids;
+mod generations;
 mod hidden_rows;
 mod hold;
 mod index_damage;
