@@ -47,7 +47,7 @@ void ha_perdura::get_auto_increment(ulonglong offset, ulonglong increment, ulong
    than the statements that ask for values, such as row events, partitions that exchange rows, and
    columns that an UPDATE changes. As InnoDB's, it goes on in the way in which this handler has last
    given out values. Values beyond those that the server counts to, as negative ones seem to be, are
-   left alone. */
+   left alone; so is 0 where no row is inserted, which every counter is above. */
 int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
 {
   Field *field= table->found_next_number_field;
@@ -57,7 +57,7 @@ int ha_perdura::pass_auto_increment(const uchar *record, bool inserts)
   field->move_field_offset(from_first);
   const ulonglong value= field->val_uint();
   field->move_field_offset(-from_first);
-  if (value > field->get_max_int_value())
+  if (value > field->get_max_int_value() || (value == 0 && !inserts))
     return 0;
   PerduraCode code= perdura_counter_pass(pool, m_session, m_cursor, m_counting, value, inserts);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
