@@ -26,6 +26,7 @@ mod plan;
 mod point;
 mod prefault;
 mod primitives;
+mod profile;
 mod program;
 mod purge;
 mod recovery;

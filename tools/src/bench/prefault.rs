@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::plan::Plan;
+use super::profile;
 use super::program;
 use super::report::Report;
 use super::systems::{self, System};
@@ -36,6 +37,9 @@ pub fn run(plan: &Plan) -> Result<Report> {
     large_pages(plan, &mut report)?;
     if plan.perdura {
         by_sql(plan, rows, &mut report)?;
+    }
+    for case in ["off", "4k/awaited"] {
+        profile::add(&mut report, "engine", case, ("transactions", &["prefault", "--case", case]), plan)?;
     }
     for case in ["4k", "4k/awaited"] {
         let gain = report.paired_series(("engine", "off", "time_s"), ("engine", case, "time_s"), |off, on| off / on);

@@ -19,7 +19,7 @@ use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: transactions mass|stall|switch|prefault --dir DIR [--quick] [--case 2m]";
+const USAGE: &str = "usage: transactions mass|stall|switch|prefault --dir DIR [--quick] [--case NAME]";
 
 type Series = fn(&Plan);
 

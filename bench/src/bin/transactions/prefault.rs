@@ -59,12 +59,18 @@ impl Usage {
 
 /// `time_s`, `faults` (of the thread that loads), `service_faults` (of all others), `user_s`,
 /// `system_s` of the cases "off", "4k", "4k/awaited", or of "2m" alone if the medium has large
-/// pages, which the caller knows.
+/// pages, which the caller knows. Another case alone is for a profile of it.
 pub fn run(plan: &Plan) {
     let rows = plan.pick(2_000_000, 1_000_000);
+    let small = [("off", Service::Off), ("4k", Service::On), ("4k/awaited", Service::Awaited)];
     let cases: &[(&str, Service)] = match plan.case.as_deref() {
+        None => &small,
         Some("2m") => &[("2m", Service::On), ("2m/awaited", Service::Awaited)],
-        _ => &[("off", Service::Off), ("4k", Service::On), ("4k/awaited", Service::Awaited)],
+        Some(one) => {
+            let place = small.iter().position(|(case, _)| *case == one);
+            let place = place.unwrap_or_else(|| panic!("no case {one}; there are off, 4k, 4k/awaited and 2m"));
+            &small[place..=place]
+        }
     };
     for round in 0..plan.pick(7, 3) {
         for (case, service) in turned(cases, round) {

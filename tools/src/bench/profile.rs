@@ -1,0 +1,65 @@
+//! A profile of a benchmark program by `perf`, where the machine has it: the functions that take
+//! most of the processor time of the program's own thread.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::plan::Plan;
+use super::program;
+use super::report::Report;
+use crate::shared::paths;
+
+/// Functions that a profile names.
+const FUNCTIONS: usize = 10;
+
+/// Runs the program with these words once more, under `perf record`, and adds `cpu_percent` of each
+/// of the functions that take most, as the case `CASE/FUNCTION`. Without `perf` a note says so.
+pub fn add(report: &mut Report, system: &str, case: &str, run: (&str, &[&str]), plan: &Plan) -> Result<()> {
+    let (name, words) = run;
+    if let Err(error) = Command::new("perf").arg("--version").output() {
+        report.note(format!("{case}: no profile, for perf cannot be run: {error}"));
+        return Ok(());
+    }
+    let file = paths::build().join(format!("profile-{}.data", std::process::id()));
+    let output = file.to_str().context("a path in UTF-8")?;
+    let within = ["perf", "record", "--quiet", "--event", "cpu-clock", "--freq", "4000", "--output", output, "--"];
+    program::run_within(&within, name, words, &paths::medium(), plan)?;
+    let told = Command::new("perf")
+        .args(["report", "--stdio", "--no-children", "--sort", "symbol", "--comm", name, "--input", output])
+        .output()
+        .context("perf report")?;
+    std::fs::remove_file(&file).with_context(|| file.display().to_string())?;
+    ensure!(told.status.success(), "perf report: {}", String::from_utf8_lossy(&told.stderr).trim());
+    let shares = shares(&String::from_utf8_lossy(&told.stdout));
+    ensure!(!shares.is_empty(), "perf report names no function of {name}");
+    for (function, percent) in shares.iter().take(FUNCTIONS) {
+        report.add(system, &format!("{case}/{function}"), "cpu_percent", "%", *percent);
+    }
+    Ok(())
+}
+
+/// Functions and their percentages, in the order of the report: lines such as
+/// `92.24%  [k] clear_page_erms`.
+fn shares(report: &str) -> Vec<(String, f64)> {
+    let share = |line: &str| -> Option<(String, f64)> {
+        let (percent, rest) = line.trim().split_once('%')?;
+        let (_, function) = rest.trim().split_once("] ")?;
+        Some((function.trim().to_owned(), percent.parse().ok()?))
+    };
+    report.lines().filter(|line| !line.starts_with('#')).filter_map(share).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+
+    #[test]
+    fn the_lines_of_functions_are_read_and_no_others() {
+        let report = "# Samples: 451  of event 'cpu-clock'\n# Overhead  Symbol\n\n    92.24%  [k] clear_page_erms\n     \
+                      1.77%  [.] <perdura_engine::Table as Foo>::row\n\n";
+        let expected = [("clear_page_erms", 92.24), ("<perdura_engine::Table as Foo>::row", 1.77)];
+        assert_eq!(shares(report), expected.map(|(name, percent)| (name.to_owned(), percent)));
+        assert!(shares("# nothing\n12% torn\n").is_empty());
+    }
+}
