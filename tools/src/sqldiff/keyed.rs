@@ -196,6 +196,7 @@ impl Generator {
                 };
                 let text = format!("ALTER TABLE {} ADD {}", table.name, key.definition());
                 table.keys.push(key);
+                table.keys_changed();
                 text
             }
             place if table.keys.is_empty() || place == 9 => return None,

@@ -44,11 +44,12 @@ impl Table {
         self.keys.iter().any(|key| key.parts.iter().any(computes))
     }
 
-    /// Follows the loss of a key: without one of its own, `id` is as unique as new ids are.
+    /// Follows the gain or loss of a key: without one of its own, `id` is as unique as new ids are.
     pub fn keys_changed(&mut self) {
-        if self.collides && !self.keys.iter().any(Key::is_of_id) {
-            self.unique = false;
-            self.collides = false;
+        let has_unique_id = self.keys.iter().any(Key::is_of_id);
+        if has_unique_id != self.unique && (has_unique_id || self.collides) {
+            self.unique = has_unique_id;
+            self.collides = has_unique_id;
         }
     }
 
