@@ -27,6 +27,7 @@ static my_bool accept_unsafe_shutdown;
 static char *emulate_model;
 static ulonglong data_file_size;
 static uint open_files;
+static ulonglong kept_file_bytes;
 static ulonglong transaction_memory;
 static uint log_lanes;
 static ulonglong log_lane_size;
@@ -35,6 +36,7 @@ static uint log_generations_max;
 static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
+static my_bool prefault_wait;
 
 /* The pool's directory unless perdura_dir is set: in the server's data directory, and made if
    missing. No database can have that name. */
@@ -50,6 +52,14 @@ static void update_transaction_memory(THD *, st_mysql_sys_var *, void *target, c
   *static_cast<ulonglong *>(target)= transaction_memory;
   if (pool)
     perdura_set_transaction_memory(pool, transaction_memory);
+}
+
+static void update_kept_file_bytes(THD *, st_mysql_sys_var *, void *target, const void *value)
+{
+  kept_file_bytes= *static_cast<const ulonglong *>(value);
+  *static_cast<ulonglong *>(target)= kept_file_bytes;
+  if (pool)
+    perdura_set_kept_file_bytes(pool, kept_file_bytes);
 }
 
 static void update_prefault(THD *, st_mysql_sys_var *, void *target, const void *value)
@@ -193,6 +203,10 @@ static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VA
   "Data files of open tables beyond which tables that nobody uses are closed. Each is a mapping: keep well below vm.max_map_count",
   nullptr, nullptr, 4096, 16, 1024 * 1024 * 1024, 1);
 
+static MYSQL_SYSVAR_ULONGLONG(kept_file_bytes, kept_file_bytes, PLUGIN_VAR_RQCMDARG,
+  "Bytes of data files of dropped, truncated and rebuilt tables that are kept, faulted in, for the next files that tables need. "
+  "They go first when the device is full. 0 keeps none", nullptr, update_kept_file_bytes, 256 * MIB, 0, 1ULL << 44, 1);
+
 static MYSQL_SYSVAR_UINT(log_lanes, log_lanes, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Lanes of the log, written in parallel. Used when the pool is created", nullptr, nullptr, 4, 1, 64, 1);
 
@@ -215,6 +229,9 @@ static MYSQL_SYSVAR_BOOL(prefault, prefault, PLUGIN_VAR_OPCMDARG,
 static MYSQL_SYSVAR_UINT(prefault_threads, prefault_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that fault files in", nullptr, nullptr, 1, 1, 64, 1);
 
+static MYSQL_SYSVAR_BOOL(prefault_wait, prefault_wait, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Start only once the log, and the tables that recovery has changed, are faulted in", nullptr, nullptr, false);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "How long a lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,
   50, 0, 1024 * 1024 * 1024, 1);
@@ -232,12 +249,14 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(hold),
   MYSQL_SYSVAR(data_file_size),
   MYSQL_SYSVAR(open_files),
+  MYSQL_SYSVAR(kept_file_bytes),
   MYSQL_SYSVAR(log_lanes),
   MYSQL_SYSVAR(log_lane_size),
   MYSQL_SYSVAR(log_generations),
   MYSQL_SYSVAR(log_generations_max),
   MYSQL_SYSVAR(prefault),
   MYSQL_SYSVAR(prefault_threads),
+  MYSQL_SYSVAR(prefault_wait),
   MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
@@ -272,8 +291,10 @@ bool options(PerduraOptions *chosen)
   chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
+  chosen->prefault_wait= prefault_wait;
   chosen->data_file_size= data_file_size;
   chosen->open_files= open_files;
+  chosen->kept_file_bytes= kept_file_bytes;
   chosen->transaction_memory= transaction_memory;
   chosen->log_lanes= log_lanes;
   chosen->log_lane_size= log_lane_size;

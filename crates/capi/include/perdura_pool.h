@@ -94,10 +94,14 @@ typedef struct PerduraOptions {
   bool prefault;
   // Threads that fault files in.
   uint32_t prefault_threads;
+  // Opens the pool only once its log, and the tables that its recovery has opened, are faulted in.
+  bool prefault_wait;
   // Size of a table's data files once the table has grown.
   uint64_t data_file_size;
   // Data files of open tables beyond which idle tables are closed.
   uint32_t open_files;
+  // Bytes of data files of dropped tables that are kept for the next files.
+  uint64_t kept_file_bytes;
   // Lanes of a log generation. Counts when the pool is created.
   uint32_t log_lanes;
   // Size of a lane. Counts when the pool is created.
@@ -123,6 +127,9 @@ PerduraCode perdura_open(const PerduraOptions *options, PerduraEngine **engine);
 // Closes a pool whose sessions have ended and whose cursors are closed. Prepared transactions stay prepared.
 void perdura_close(PerduraEngine *engine);
 
+// Sets how many bytes of data files of dropped tables are kept for the next files. Those that are too many
+// are removed in the background.
+void perdura_set_kept_file_bytes(const PerduraEngine *engine, uint64_t bytes);
 // Switches pre-fault on or off.
 void perdura_set_prefault(const PerduraEngine *engine, bool enabled);
 // Sets the DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.

@@ -7,6 +7,7 @@ use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use crate::txn::compact;
+use perdura_pmem::Medium;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -81,6 +82,7 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
         purged = pool.purge();
     }
     pool.services().remove_leftovers(&*pool.context.medium);
+    pool.context.remove_surplus();
     // The next statement that needs the medium reports the error.
     let _ = pool.context.spare.provide(&*pool.context.medium);
     for table in pool.open_tables() {

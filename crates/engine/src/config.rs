@@ -38,11 +38,17 @@ pub struct Config {
     /// Rounds of purge in a row that must have found the last file of a table empty before it is
     /// given back to the file system. The background thread takes 50 ms for a round or less.
     pub file_return_after: u32,
+    /// Bytes of data files that no table has any more and that are kept, at most 64 files, for the
+    /// next ones of their size; 0: none is kept.
+    pub kept_file_bytes: u64,
     /// Whether pre-fault threads touch the pages of data files and log lanes before the first store
     /// does.
     pub prefault: bool,
     /// Number of pre-fault threads, 1 to 64.
     pub prefault_threads: u32,
+    /// Whether the opening of a pool waits until the log lanes, and the tables that its recovery
+    /// has opened, are faulted in.
+    pub prefault_wait: bool,
     /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
     /// DRAM that the write set of one transaction may take before its words are spilled to the
@@ -71,8 +77,10 @@ impl Default for Config {
             page_words: 512,
             open_files: 4096,
             file_return_after: 20,
+            kept_file_bytes: 256 << 20,
             prefault: true,
             prefault_threads: 1,
+            prefault_wait: false,
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,
             background: true,

@@ -86,6 +86,8 @@ counters! {
     /// Bytes of the data files in free segments, of tables that have been open since the start
     /// (gauge).
     free_bytes,
+    /// Bytes of data files that no table has any more and that are kept for the next ones (gauge).
+    kept_file_bytes,
     /// Data files of open tables, each mapped into memory (gauge).
     open_files,
     /// 1 if the pool failed stop (gauge).
@@ -126,6 +128,7 @@ impl Counters {
             purge_lag: tables.iter().map(|table| table.purge_lag() as u64).sum(),
             data_bytes: closed.data_bytes + tables.iter().map(|table| table.data_bytes()).sum::<u64>(),
             free_bytes: closed.free_bytes + tables.iter().map(|table| table.free_bytes()).sum::<u64>(),
+            kept_file_bytes: pool.context.medium.counts().1,
             open_files: tables.iter().map(|table| table.chain().file_count() as u64).sum(),
             failed: u64::from(pool.log.is_failed()),
         }

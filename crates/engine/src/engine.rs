@@ -64,6 +64,9 @@ impl Engine {
     /// `FileMedium` keeps out a second one on its directory.
     pub fn open(medium: Arc<dyn Medium>, config: Config) -> Result<Engine> {
         let pool = recovery::open(medium, &config)?;
+        if let Some(prefault) = pool.services().prefault_service().filter(|_| config.prefault_wait) {
+            prefault.wait();
+        }
         let background = config.background.then(|| Background::start(pool.clone()));
         let running = Running { pool: pool.clone(), background: Mutex::new(background) };
         Ok(Engine { pool, running: Arc::new(running) })
@@ -74,8 +77,8 @@ impl Engine {
         recovery::has_pool(directory)
     }
 
-    /// Stops the background thread and takes a last checkpoint. A held pool is released first.
-    /// Prepared transactions stay prepared in the pool. Sessions still work; the directory stays in
+    /// Stops the background thread, takes a last checkpoint, and removes the files that are kept. A
+    /// held pool is released first. Prepared transactions stay prepared in the pool. Sessions still work; the directory stays in
     /// use until they, the engine's clones and its tables are dropped.
     pub fn close(&self) {
         self.running.stop_background();
@@ -84,6 +87,8 @@ impl Engine {
         {
             self.pool.log.fail_stop(&error.to_string());
         }
+        self.set_kept_file_bytes(0);
+        self.pool.context.remove_surplus();
     }
 
     /// Creates a table. The engine stores `definition` and returns it from [`Table::definition`]
@@ -339,6 +344,12 @@ impl Engine {
     /// in bytes. It applies to transactions under way as well.
     pub fn set_transaction_memory(&self, bytes: u64) {
         self.pool.set_transaction_memory(bytes);
+    }
+
+    /// Sets how many bytes of data files are kept for the next ones. The background thread removes
+    /// those that are too many; without it the next table that is dropped or truncated does so.
+    pub fn set_kept_file_bytes(&self, bytes: u64) {
+        self.pool.context.medium.set_bytes_max(bytes);
     }
 
     /// Switches pre-fault on or off. Without effect if the pool was opened without it.

@@ -2,9 +2,9 @@
 //! a word names.
 //!
 //! It owns the data files and their chain, the row directory as an array of words, the arithmetic
-//! of cells, and the pool's spare file. It does not decide what is free; `space` does. It stands on
-//! `format`, `service` and the medium. It keeps (I3) for links between files: a file is synced
-//! before the link word names it; (I2): of what may be committed it overwrites in place only single
+//! of cells, the pool's spare file, and the files that it keeps. It does not decide what is free;
+//! `space` does. It stands on `format`, `service` and the medium. It keeps (I3) for links between
+//! files: a file is synced, a kept one wiped, before the link word names it; (I2): of what may be committed it overwrites in place only single
 //! words, link, descriptor, page state and directory word; and (I10): it stores through regions of
 //! `pmem` only. It checks every offset that comes from the medium before following it.
 
@@ -13,5 +13,6 @@ pub(crate) mod chain;
 pub(crate) mod context;
 pub(crate) mod datafile;
 pub(crate) mod directory;
+pub(crate) mod kept;
 pub(crate) mod spare;
 pub(crate) mod stack;

@@ -21,6 +21,7 @@ mod restore;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
+use crate::files::kept::{self, KeepingMedium};
 use crate::files::spare;
 use crate::format::{CATALOG_ID, Geometry, parse_data_file_name};
 use crate::pool::Pool;
@@ -101,7 +102,8 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let geometry = config.geometry();
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
     let services = Arc::new(Services::new(None));
-    let context = Arc::new(TableContext::new(medium.clone(), superblock.pool, geometry, config, services));
+    let keeping = KeepingMedium::new(medium.clone(), 0);
+    let context = Arc::new(TableContext::new(keeping, superblock.pool, geometry, config, services));
     Table::create(context.clone(), CATALOG_ID, catalog::NAME, Definition::default())?;
     context.spare.create(&**medium)?;
     medium.rename(SUPERBLOCK_NEW, SUPERBLOCK)?;
@@ -117,6 +119,7 @@ fn recover(
     random: &mut random::Source,
 ) -> Result<Arc<Pool>> {
     let _span = perdura_pmem::trace::span("recovery");
+    let medium = KeepingMedium::new(medium, config.kept_file_bytes);
     let recovery = Recovery::open(medium.clone(), &config.log)?;
     if !config.accept_unsafe_shutdown {
         recovery.check_shutdowns()?;
@@ -211,16 +214,20 @@ fn open_named(recovery: &Recovery, tables: &Tables) -> Result<BTreeMap<u32, Arc<
 
 /// Removes data files that no catalog row names, and those behind the chain of an open table: a
 /// creation or drop that was cut off left them. The files behind the chain of a closed table are
-/// removed when it is opened.
+/// removed when it is opened. Removes the files that an earlier run kept.
 fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table, tables: &Tables) -> Result<()> {
     let mut removed = false;
     for (name, _) in files {
-        let Some((id, sequence)) = parse_data_file_name(name) else { continue };
-        let is_behind = |table: &Table| sequence as usize >= table.chain().file_count();
-        let is_orphan = match tables.find_id(id) {
-            _ if id == CATALOG_ID => is_behind(catalog),
-            None => true,
-            Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
+        let is_orphan = match parse_data_file_name(name) {
+            Some((id, sequence)) => {
+                let is_behind = |table: &Table| sequence as usize >= table.chain().file_count();
+                match tables.find_id(id) {
+                    _ if id == CATALOG_ID => is_behind(catalog),
+                    None => true,
+                    Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
+                }
+            }
+            None => kept::is_kept(name),
         };
         // Planted: files that are part of no table stay.
         if is_orphan && !perdura_pmem::planted(Mutant::UnownedFilesStay) {

@@ -43,16 +43,19 @@ impl Services {
 
     /// Queues a new file for pre-fault, before those of [`Services::prefault_later`].
     pub(crate) fn prefault(&self, region: &Region) {
-        if let Some(prefault) = &self.prefault {
-            prefault.submit(region.clone(), 0, region.len(), Priority::High);
-        }
+        self.submit(region, Priority::High);
     }
 
-    /// Queues an existing file for pre-fault, behind new ones. A queue that is not worked on would
-    /// keep closed tables mapped, so nothing is queued while pre-fault is off.
+    /// Queues an existing file for pre-fault, behind new ones.
     pub(crate) fn prefault_later(&self, region: &Region) {
+        self.submit(region, Priority::Low);
+    }
+
+    /// Queues a file. A queue that is not worked on would keep the files of closed and of dropped
+    /// tables mapped, so nothing is queued while pre-fault is off.
+    fn submit(&self, region: &Region, priority: Priority) {
         if let Some(prefault) = self.prefault.as_ref().filter(|prefault| prefault.is_enabled()) {
-            prefault.submit(region.clone(), 0, region.len(), Priority::Low);
+            prefault.submit(region.clone(), 0, region.len(), priority);
         }
     }
 

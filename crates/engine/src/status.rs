@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
 use crate::sessions;
 use perdura_log::LogStatus;
-use perdura_pmem::MediumInfo;
+use perdura_pmem::{Medium, MediumInfo};
 use std::fmt;
 use std::time::Duration;
 
@@ -58,6 +58,10 @@ pub struct Status {
     pub closed_tables: usize,
     /// Size of their data files, in bytes.
     pub closed_bytes: u64,
+    /// Number of data files that no table has any more and that are kept for the next ones.
+    pub kept_files: usize,
+    /// Size of these, in bytes.
+    pub kept_bytes: u64,
 }
 
 impl Status {
@@ -65,6 +69,7 @@ impl Status {
         let now = pool.now();
         let (transactions, transactions_active) = sessions::active(pool, now);
         let closed = pool.tables.closed_sizes();
+        let (kept_files, kept_bytes) = pool.context.medium.counts();
         let tables = pool.open_tables().into_iter().map(|table| TableStatus {
             name: table.name(),
             rows: table.row_count_estimate(),
@@ -88,6 +93,8 @@ impl Status {
             tables: tables.collect(),
             closed_tables: closed.tables,
             closed_bytes: closed.data_bytes,
+            kept_files,
+            kept_bytes,
         }
     }
 }
@@ -170,9 +177,12 @@ impl fmt::Display for Status {
                 table.unswept
             )?;
         }
-        match self.closed_tables {
-            0 => Ok(()),
-            closed => writeln!(f, "  and {closed} closed tables: {} of data", mib(self.closed_bytes)),
+        if self.closed_tables > 0 {
+            writeln!(f, "  and {} closed tables: {} of data", self.closed_tables, mib(self.closed_bytes))?;
         }
+        if self.kept_files > 0 {
+            writeln!(f, "  and {} kept files of dropped tables: {}", self.kept_files, mib(self.kept_bytes))?;
+        }
+        Ok(())
     }
 }

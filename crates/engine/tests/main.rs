@@ -37,6 +37,7 @@ mod index_stress;
 mod index_visibility;
 mod indexes;
 mod interleavings;
+mod kept_files;
 mod killed_purge;
 mod large_rows;
 mod merged_commits;

@@ -83,7 +83,7 @@ impl Stubborn {
 fn a_file_that_stays_blocks_no_table_and_goes_later() {
     let medium = Stubborn::new(SimMedium::new());
     let shared: Arc<dyn Medium> = medium.clone();
-    let config = perdura_engine::Config { background: true, ..small() };
+    let config = perdura_engine::Config { background: true, kept_file_bytes: 0, ..small() };
     let engine = Engine::open(shared, config).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let teller = told.clone();
@@ -128,7 +128,8 @@ fn a_file_that_stays_blocks_no_table_and_goes_later() {
 fn a_file_that_was_replaced_is_not_removed_any_more() {
     let medium = Stubborn::new(SimMedium::with_capacity(4 << 20));
     let shared: Arc<dyn Medium> = medium.clone();
-    let engine = Engine::open(shared.clone(), perdura_engine::Config { background: true, ..small() }).unwrap();
+    let config = perdura_engine::Config { background: true, kept_file_bytes: 0, ..small() };
+    let engine = Engine::open(shared.clone(), config).unwrap();
     medium.keeps.store(true, Ordering::Relaxed);
     let error = engine.create_table("t", &vec![1; 8 << 20]).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");

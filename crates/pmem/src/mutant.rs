@@ -94,6 +94,8 @@ pub enum Mutant {
     FileRemovedBeforeUnlink,
     FileReturnedWithOwnedSegment,
     IncarnationsLostWithFile,
+    KeptFileUnwiped,
+    KeptFileLinkedBeforeWipe,
     MergedHistoryKeepsOlderWord,
     HistoryMergedBeforeCheckpoint,
     RedoSkipsSpilledPages,

@@ -41,6 +41,8 @@ pub struct Prefault {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Notified when nothing is queued any more, and when the threads pause.
+    idle: Condvar,
     queued_bytes: AtomicU64,
     done_bytes: AtomicU64,
     failures: AtomicU64,
@@ -86,6 +88,7 @@ impl Prefault {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { high: VecDeque::new(), low: VecDeque::new(), enabled, stopped: false }),
             wake: Condvar::new(),
+            idle: Condvar::new(),
             queued_bytes: AtomicU64::new(0),
             done_bytes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -115,6 +118,15 @@ impl Prefault {
     pub fn set_enabled(&self, enabled: bool) {
         self.shared.state.lock().enabled = enabled;
         self.shared.wake.notify_all();
+        self.shared.idle.notify_all();
+    }
+
+    /// Waits until nothing is queued. It waits for nothing while the service is disabled.
+    pub fn wait(&self) {
+        let mut state = self.shared.state.lock();
+        while state.enabled && self.queued_bytes() > 0 && !self.threads.is_empty() {
+            self.shared.idle.wait(&mut state);
+        }
     }
 
     /// Whether the threads work.
@@ -203,6 +215,11 @@ impl Shared {
                     handler(&error);
                 }
             }
+        }
+        if self.queued_bytes.load(Ordering::Relaxed) == 0 {
+            // Who is about to wait has looked before, or looks after this.
+            drop(self.state.lock());
+            self.idle.notify_all();
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) trait Backing: Send + Sync {
     fn populate(&self, offset: u64, len: u64) -> Result<()>;
     /// Gives back the file's blocks. Its bytes are zero from then on, or stay as they are.
     fn release(&self);
+    /// Notes a new name of the file, for errors.
+    fn rename(&mut self, name: &str);
 }
 
 pub(crate) struct Mapping {
@@ -88,7 +90,7 @@ impl Region {
         Region { base, len, door, mapping: Arc::new(mapping) }
     }
 
-    /// Name the file had when it was created or opened.
+    /// Name the file had when it was created or opened, or last given by [`Region::rename`].
     pub fn name(&self) -> &str {
         &self.mapping.name
     }
@@ -405,6 +407,16 @@ impl Region {
     /// any more.
     pub fn release(&self) {
         self.mapping.backing.release();
+    }
+
+    /// Notes the name that the file has now, if the caller alone has the mapping: no clone of the
+    /// region lives. Returns whether that is so. The file itself is renamed by
+    /// [`crate::Medium::rename`].
+    pub fn rename(&mut self, name: &str) -> bool {
+        let Some(mapping) = Arc::get_mut(&mut self.mapping) else { return false };
+        name.clone_into(&mut mapping.name);
+        mapping.backing.rename(name);
+        true
     }
 
     /// Charges a range that is read, within bounds.

@@ -29,6 +29,25 @@ fn everything_asked_for_is_populated_once() {
     assert_eq!((prefault.failures(), region.load(4096)), (0, 3));
 }
 
+/// Nothing to do, a service that is off, and work that another thread ends.
+#[test]
+fn a_wait_ends_with_the_queue() {
+    let region = SimMedium::new().create("file", 8 << 20).expect("there is room");
+    let prefault = Prefault::start(1, false, None);
+    prefault.wait();
+    prefault.submit(region.clone(), 0, region.len(), Priority::Low);
+    prefault.wait();
+    assert_eq!(prefault.queued_bytes(), 8 << 20, "it is off");
+    prefault.set_enabled(true);
+    prefault.wait();
+    assert_eq!((prefault.queued_bytes(), prefault.done_bytes()), (0, 8 << 20));
+    for _ in 0..100 {
+        prefault.submit(region.clone(), 0, region.len(), Priority::High);
+        prefault.wait();
+    }
+    assert_eq!(prefault.queued_bytes(), 0);
+}
+
 #[test]
 fn a_disabled_service_keeps_its_queue() {
     let region = SimMedium::new().create("file", 8 << 20).expect("there is room");

@@ -37,7 +37,7 @@ pub use scenario::Scenario;
 use std::sync::Arc;
 
 /// Hazards that a campaign must see images of.
-const HAZARDS: [Hazard; 23] = [
+const HAZARDS: [Hazard; 24] = [
     ("", "insert"),
     ("", "bulk_insert"),
     ("", "update"),
@@ -57,6 +57,7 @@ const HAZARDS: [Hazard; 23] = [
     ("", "log_growth"),
     ("", "log_shrink"),
     ("", "file_return"),
+    ("", "file_reuse"),
     ("", "prepared"),
     ("", "recovery"),
     ("", "second_recovery"),

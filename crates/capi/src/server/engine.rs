@@ -60,10 +60,15 @@ pub struct PerduraOptions {
     pub prefault: bool,
     /// Threads that fault files in.
     pub prefault_threads: u32,
+    /// Opens the pool only once its log, and the tables that its recovery has opened, are faulted
+    /// in.
+    pub prefault_wait: bool,
     /// Size of a table's data files once the table has grown.
     pub data_file_size: u64,
     /// Data files of open tables beyond which idle tables are closed.
     pub open_files: u32,
+    /// Bytes of data files of dropped tables that are kept for the next files.
+    pub kept_file_bytes: u64,
     /// Lanes of a log generation. Counts when the pool is created.
     pub log_lanes: u32,
     /// Size of a lane. Counts when the pool is created.
@@ -146,8 +151,10 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         data_file_bytes: options.data_file_size,
         first_file_bytes: defaults.first_file_bytes.min(options.data_file_size),
         open_files: options.open_files,
+        kept_file_bytes: options.kept_file_bytes,
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
+        prefault_wait: options.prefault_wait,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
         accept_unsafe_shutdown: options.accept_dirty_shutdown,
@@ -195,6 +202,18 @@ pub unsafe extern "C" fn perdura_set_transaction_memory(engine: *const PerduraEn
     // SAFETY: as the caller vouches for.
     let engine = unsafe { &*engine }.engine();
     call_or(Some(engine), (), || engine.set_transaction_memory(bytes));
+}
+
+/// Sets how many bytes of data files of dropped tables are kept for the next files. Those that are
+/// too many are removed in the background.
+///
+/// # Safety
+/// `engine` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_set_kept_file_bytes(engine: *const PerduraEngine, bytes: u64) {
+    // SAFETY: as the caller vouches for.
+    let engine = unsafe { &*engine }.engine();
+    call_or(Some(engine), (), || engine.set_kept_file_bytes(bytes));
 }
 
 /// Switches pre-fault on or off.

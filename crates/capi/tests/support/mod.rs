@@ -122,6 +122,8 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         emulate_model: null(),
         prefault: false,
         prefault_threads: 1,
+        prefault_wait: false,
+        kept_file_bytes: 1 << 20,
         data_file_size: 4 << 20,
         open_files: 100,
         log_lanes: 2,

@@ -1,13 +1,13 @@
 //! Context of the tables of a pool: the medium, the sizes of files and segments, and the services
 //! in DRAM.
 
-use super::datafile::DataFile;
+use super::datafile::{DataFile, file_bytes_for};
+use super::kept::KeepingMedium;
 use super::spare::Spare;
 use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES, bytes_for_segments};
 use crate::service::Services;
-use perdura_pmem::Medium;
 use std::sync::Arc;
 
 /// Number of files of a long chain that have the same size.
@@ -61,8 +61,8 @@ impl Need {
 
 /// Context that the tables of a pool share.
 pub(crate) struct TableContext {
-    /// The medium, which holds the pool's files.
-    pub medium: Arc<dyn Medium>,
+    /// The medium, which holds the pool's files, and keeps some for the next ones.
+    pub medium: Arc<KeepingMedium>,
     /// Id of the pool, in the header of every data file.
     pub pool: [u8; 16],
     /// Sizes fixed when the pool was created.
@@ -82,7 +82,7 @@ pub(crate) struct TableContext {
 impl TableContext {
     /// The context of a pool with these settings.
     pub(crate) fn new(
-        medium: Arc<dyn Medium>,
+        medium: Arc<KeepingMedium>,
         pool: [u8; 16],
         geometry: Geometry,
         config: &Config,
@@ -105,16 +105,15 @@ impl TableContext {
         FileIdentity { pool: self.pool, table, sequence }
     }
 
-    /// Creates a data file of about `usual` bytes that has room for what is needed. Where the
-    /// device has no room for it, it tries half as much, and so on, down to `least` bytes and the
-    /// need.
+    /// Creates a data file of about `usual` bytes that has room for what is needed, or uses a kept
+    /// one of that size. Where the device has no room for it, it tries half as much, and so on,
+    /// down to `least` bytes and the need.
     pub(crate) fn create_file(&self, identity: FileIdentity, usual: u64, least: u64, need: Need) -> Result<DataFile> {
         let was_left = self.services.forget_leftover(&identity.name());
         let least = need.file_bytes(least, self.geometry);
         let mut bytes = need.usual_bytes(usual, self.geometry).max(least);
         let created = loop {
-            let segment_bytes = self.geometry.segment_bytes_in(bytes);
-            match DataFile::create(&*self.medium, identity, bytes, segment_bytes) {
+            match self.provide_file(identity, bytes) {
                 Err(error) if error.kind() == ErrorKind::DeviceFull && bytes > least => {
                     let half = need.file_bytes((bytes / 2).max(least), self.geometry);
                     bytes = if half < bytes { half } else { least };
@@ -126,6 +125,40 @@ impl TableContext {
             self.services.add_leftover(identity.name());
         }
         created
+    }
+
+    /// Uses a kept file of about `bytes`, or creates one.
+    fn provide_file(&self, identity: FileIdentity, bytes: u64) -> Result<DataFile> {
+        let segment_bytes = self.geometry.segment_bytes_in(bytes);
+        match self.medium.take(file_bytes_for(bytes, segment_bytes), &identity.name()) {
+            Some(region) => DataFile::reuse(&*self.medium, identity, region, segment_bytes),
+            None => DataFile::create(&*self.medium, identity, bytes, segment_bytes),
+        }
+    }
+
+    /// Keeps the files of a table that the catalog has durably forgotten, or has never known, as
+    /// far as the next tables can use them; the others are removed.
+    pub(crate) fn dispose<'a>(&self, files: impl IntoIterator<Item = &'a DataFile>) {
+        let regions = files.into_iter().map(|file| file.region().clone());
+        let (usual, others): (Vec<_>, Vec<_>) = regions.partition(|region| self.is_usual(region.len()));
+        let rest = self.medium.keep(usual);
+        let others = others.iter().map(|region| region.name().to_owned());
+        self.services.remove_files(&*self.medium, others.chain(rest));
+    }
+
+    /// Removes the kept files that are more than the pool is to keep.
+    pub(crate) fn remove_surplus(&self) {
+        let surplus = self.medium.surplus();
+        if !surplus.is_empty() {
+            self.services.remove_files(&*self.medium, surplus);
+        }
+    }
+
+    /// Whether files of so many bytes are made wherever nothing out of the usual is needed.
+    fn is_usual(&self, bytes: u64) -> bool {
+        let doubled = (0..=32).chain((1..=32).map(|times| times * FILES_OF_A_SIZE));
+        let mut usual = doubled.map(|sequence| self.file_bytes(sequence));
+        usual.any(|usual| file_bytes_for(usual, self.geometry.segment_bytes_in(usual)) == bytes)
     }
 
     /// Turns the pool's spare into the first file of `table`. `None` if there is no spare.

@@ -12,10 +12,23 @@ use crate::format::{
     VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{LINE_BYTES, Medium, Region};
+use perdura_pmem::{LINE_BYTES, Medium, Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
+
+/// Size of the file that has as many segments of `segment_bytes` as `bytes` have room for.
+pub(crate) fn file_bytes_for(bytes: u64, segment_bytes: u64) -> u64 {
+    bytes_for_segments(segments_for_bytes(bytes, segment_bytes), segment_bytes)
+}
+
+/// Writes and fences the header of the data file in `region`.
+fn write_header(identity: FileIdentity, region: &Region, segment_bytes: u64) {
+    let segments = segments_for_bytes(region.len(), segment_bytes);
+    let header = FileHeader::new(identity, region.len(), segment_bytes, segments);
+    region.write(0, header.as_bytes());
+    region.persist(0, size_of::<FileHeader>() as u64);
+}
 
 /// State of a segment in DRAM.
 #[derive(Default)]
@@ -49,8 +62,7 @@ impl DataFile {
         segment_bytes: u64,
     ) -> Result<DataFile> {
         let _span = perdura_pmem::trace::span("file_expansion");
-        let segments = segments_for_bytes(bytes, segment_bytes);
-        let (name, bytes) = (identity.name(), bytes_for_segments(segments, segment_bytes));
+        let (name, bytes) = (identity.name(), file_bytes_for(bytes, segment_bytes));
         let region = match medium.create(&name, bytes) {
             Err(error) if error.kind() == perdura_pmem::ErrorKind::Exists => {
                 medium.remove(&name)?;
@@ -69,16 +81,51 @@ impl DataFile {
         region: Region,
         segment_bytes: u64,
     ) -> Result<DataFile> {
-        let segments = segments_for_bytes(region.len(), segment_bytes);
-        let header = FileHeader::new(identity, region.len(), segment_bytes, segments);
-        region.write(0, header.as_bytes());
-        region.persist(0, size_of::<FileHeader>() as u64);
-        let synced = region.sync().and_then(|()| medium.sync_dir());
-        if let Err(error) = synced {
+        write_header(identity, &region, segment_bytes);
+        let synced = region.sync();
+        DataFile::named(medium, identity, region, segment_bytes, synced)
+    }
+
+    /// Turns `region`, which was part of another table and is kept since, into an empty data file,
+    /// like [`DataFile::create`]. The region has the identity's name.
+    ///
+    /// What could be taken for valid goes: header, link word and descriptors. In the segments stays
+    /// what was there, as in segments of a table that become free (docs/engine.md, kept files). The
+    /// file's size and blocks are durable since it was created.
+    pub(crate) fn reuse(
+        medium: &dyn Medium,
+        identity: FileIdentity,
+        region: Region,
+        segment_bytes: u64,
+    ) -> Result<DataFile> {
+        let _span = perdura_pmem::trace::span("file_reuse");
+        let end = segments_at(segments_for_bytes(region.len(), segment_bytes));
+        let is_late = perdura_pmem::planted(Mutant::KeptFileLinkedBeforeWipe);
+        if !is_late && !perdura_pmem::planted(Mutant::KeptFileUnwiped) {
+            region.zero(0, end);
+        }
+        write_header(identity, &region, segment_bytes);
+        // Planted: what a kept file held is wiped too late for the fence of its header.
+        if is_late {
+            region.zero(LINK_AT, end - LINK_AT);
+        }
+        DataFile::named(medium, identity, region, segment_bytes, Ok(()))
+    }
+
+    /// The file in `region`, which has its header, once its name is durable as well.
+    fn named(
+        medium: &dyn Medium,
+        identity: FileIdentity,
+        region: Region,
+        segment_bytes: u64,
+        synced: perdura_pmem::Result<()>,
+    ) -> Result<DataFile> {
+        if let Err(error) = synced.and_then(|()| medium.sync_dir()) {
             // If the file cannot be removed now it does no harm: create() replaces it.
             let _ = medium.remove(&identity.name());
             return Err(error.into());
         }
+        let segments = segments_for_bytes(region.len(), segment_bytes);
         let file = DataFile::mapped(region, identity, segment_bytes, segments);
         // Whoever still means to sweep a file that had this place in the chain finds nothing to do.
         file.segments.iter().for_each(|segment| segment.swept.store(true, Ordering::Relaxed));

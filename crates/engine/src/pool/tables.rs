@@ -6,6 +6,7 @@ use crate::format::{Rid, parse_data_file_name};
 use crate::table::Table;
 use crate::table::definition::Definition;
 use crate::table::figures::{Figures, TableSpace};
+use perdura_pmem::Medium;
 use perdura_pmem::sync::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ use super::redo;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
+use crate::files::kept::KeepingMedium;
 use crate::format::{CATALOG_ID, Record, Rid, SegmentKind, Word, parse_data_file_name};
 use crate::index::audit::verify_all;
 use crate::recovery;
@@ -77,6 +78,7 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
     let recovery = Recovery::open(medium.clone(), &config.log)?;
     let geometry = recovery::geometry(&recovery)?;
     let services = Arc::new(Services::new(None));
+    let medium = KeepingMedium::new(medium, 0);
     let context = Arc::new(TableContext::new(medium, recovery.superblock.pool, geometry, &config, services));
     let mut report = Report {
         log: describe(&recovery),

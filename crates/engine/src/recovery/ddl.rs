@@ -14,7 +14,7 @@ use crate::table::definition::Definition;
 use crate::table::visibility::ReadView;
 use crate::txn::isolation::Isolation;
 use crate::txn::session::Session;
-use perdura_pmem::Mutant;
+use perdura_pmem::{Medium, Mutant};
 use std::sync::Arc;
 
 /// Runs `change` as one DDL transaction; `change` commits it, or its session rolls it back when
@@ -172,30 +172,34 @@ pub(crate) fn truncate_table(pool: &Arc<Pool>, name: &str) -> Result<Arc<Table>>
     Ok(new)
 }
 
-/// Removes the files of a table that the catalog no longer names. After a crash the next start
-/// removes the rest.
+/// Disposes of the files of a table that the catalog no longer names. After a crash the next start
+/// removes what is left of them. Those of a closed table are not mapped, so none of them is kept.
 fn remove_forgotten(pool: &Pool, table: &Forgotten) {
     match &table.open {
         Some(open) => remove_files(pool, open),
-        None => remove_data_files(pool, table.id, table.files),
+        None if is_undecided(pool) => {}
+        None => {
+            let _span = perdura_pmem::trace::span("file_removal");
+            let names = (0..table.files as u32).map(|sequence| data_file_name(table.id, sequence));
+            pool.services().remove_files(&*pool.context.medium, names);
+        }
     }
 }
 
-/// Removes the files of an open table that the catalog no longer names, or never named.
+/// Keeps or removes the files of an open table that the catalog no longer names, or never named.
 fn remove_files(pool: &Pool, table: &Table) {
     let _not_growing = table.space().segments().stop_growing();
     table.chain().set_dropped();
-    remove_data_files(pool, table.id(), table.chain().file_count());
+    if !is_undecided(pool) {
+        let _span = perdura_pmem::trace::span("file_removal");
+        pool.context.dispose(table.chain().files());
+    }
 }
 
-fn remove_data_files(pool: &Pool, id: u32, count: usize) {
-    if pool.log.is_failed() {
-        // The commit may be durable or not: the next start decides whether the table exists.
-        return;
-    }
-    let _span = perdura_pmem::trace::span("file_removal");
-    let names = (0..count as u32).map(|sequence| data_file_name(id, sequence));
-    pool.services().remove_files(&*pool.context.medium, names);
+/// Whether the commit may be durable or not, so that the next start decides whether the table
+/// exists.
+fn is_undecided(pool: &Pool) -> bool {
+    pool.log.is_failed()
 }
 
 pub(super) fn check_indexes(definition: &Definition, segment_bytes: u64) -> Result<()> {

@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -132,6 +133,10 @@ impl Backing for FileMapping {
         // they were, or zero. A file system that cannot punch holes keeps the blocks until the file
         // is unmapped.
         let _ = unsafe { madvise(self.address, self.len.next_multiple_of(PAGE), Advice::LinuxRemove) };
+    }
+
+    fn rename(&mut self, name: &str) {
+        self.name = Path::new(&self.name).with_file_name(name).display().to_string();
     }
 }
 

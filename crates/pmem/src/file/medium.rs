@@ -246,6 +246,11 @@ impl Backing for EmptyFile {
     }
 
     fn release(&self) {}
+
+    fn rename(&mut self, name: &str) {
+        self.path.set_file_name(name);
+        self.what = self.path.display().to_string();
+    }
 }
 
 /// Mode of a directory with a model.

@@ -123,6 +123,10 @@ impl Backing for SimBacking {
             unsafe { AtomicU64::from_ptr(buffer.base().add(at).cast()) }.store(0, Ordering::Relaxed);
         }
     }
+
+    fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
 }
 
 impl SimMedium {

@@ -17,6 +17,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("removed files stay mapped", removed_files_stay_mapped),
     ("released files stay mapped", released_files_stay_mapped),
     ("a rename replaces", a_rename_replaces),
+    ("a region is renamed by who has it alone", a_region_is_renamed_by_who_has_it_alone),
     ("missing and existing files are told", missing_and_existing_files_are_told),
     ("bad names are refused", bad_names_are_refused),
     ("out of bounds panics", out_of_bounds_panics),
@@ -131,6 +132,21 @@ fn a_rename_replaces(medium: &dyn Medium) {
     medium.rename("super.new", "super").expect("it exists");
     assert_eq!(medium.list().expect("it lists"), [("super".to_owned(), 4096)]);
     assert_eq!(medium.open("super").expect("it exists").load(0), 2);
+}
+
+fn a_region_is_renamed_by_who_has_it_alone(medium: &dyn Medium) {
+    let mut region = medium.create("old", 4096).expect("there is room");
+    region.store(0, 5);
+    let clone = region.clone();
+    assert!(!region.rename("new"), "a clone has the mapping");
+    assert_eq!((region.name(), clone.name()), ("old", "old"));
+    drop(clone);
+    medium.rename("old", "new").expect("it exists");
+    assert!(region.rename("new"));
+    assert_eq!((region.name(), region.load(0)), ("new", 5));
+    region.sync().expect("sync");
+    region.store(8, 6);
+    assert_eq!(medium.open("new").expect("it exists").load(8), 6, "it is the same file");
 }
 
 fn missing_and_existing_files_are_told(medium: &dyn Medium) {

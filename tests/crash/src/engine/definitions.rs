@@ -43,8 +43,20 @@ impl Worker<'_> {
 
     /// Inserts up to `most` rows into one of the thread's tables, with keys from `first` on.
     fn fill_table(&mut self, name: &str, first: Key, most: u64) {
+        let rows = (0..1 + self.random.below(most)).map(|key| self.row(first + key, 20)).collect();
+        self.put_rows(name, rows);
+    }
+
+    /// Inserts `count` rows of some `bytes` into one of the thread's tables.
+    pub(super) fn fill_with(&mut self, name: &str, count: u64, bytes: u64) {
+        let _label = trace::span("filled");
+        let first = self.next_key() << 8;
+        let rows = (0..count).map(|key| self.row(first + key, bytes)).collect();
+        self.put_rows(name, rows);
+    }
+
+    fn put_rows(&mut self, name: &str, mut rows: Vec<Vec<u8>>) {
         let table = self.engine.table(name).expect("the thread's own");
-        let mut rows: Vec<Vec<u8>> = (0..1 + self.random.below(most)).map(|key| self.row(first + key, 20)).collect();
         self.txn.start_statement();
         rows.retain(|row| match keys::insert(&mut self.txn, &table, row) {
             Ok(_) => true,

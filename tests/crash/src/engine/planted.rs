@@ -394,6 +394,13 @@ pub const PLANTED: &[Planted] = &[
         "a file is removed before the link to it is cleared",
         "file return",
     ),
+    planted(Mutant::KeptFileUnwiped, "(I3), kept files", "a kept file keeps its link and its descriptors", "kept file"),
+    planted(
+        Mutant::KeptFileLinkedBeforeWipe,
+        "(I3), kept files",
+        "a kept file is linked before its wipe is fenced",
+        "kept file",
+    ),
     planted(
         Mutant::FileReturnedWithOwnedSegment,
         "(I8), files given back",

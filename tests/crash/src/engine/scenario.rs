@@ -43,6 +43,8 @@ pub struct Scenario {
     pub first_file_bytes: u64,
     /// Rounds of purge after which an empty file at a table's end is given back.
     pub file_return_after: u32,
+    /// Bytes of files of dropped tables that are kept for the next files.
+    pub kept_file_bytes: u64,
     /// Room on the device; `None` for as much as it takes.
     pub device_bytes: Option<u64>,
 }
@@ -64,11 +66,12 @@ const USUAL: Scenario = Scenario {
     shrink_after: u32::MAX,
     first_file_bytes: 64 << 10,
     file_return_after: u32::MAX,
+    kept_file_bytes: 0,
     device_bytes: None,
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 35] = [
+pub const SCENARIOS: [Scenario; 36] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -249,6 +252,18 @@ pub const SCENARIOS: [Scenario; 35] = [
         transactions: 10,
         mix: &[(Insert, 2), (Update, 1), (Ddl, 8), (Checkpoint, 1), (Purge, 1)],
         first_file_bytes: 16 << 10,
+        ..USUAL
+    },
+    // Tables grow into the files of others that were dropped, and so do indexes.
+    Scenario {
+        name: "kept file",
+        script: Some(scripts::kept_files),
+        keyed: true,
+        rounds: 2,
+        focus: &["file_reuse", "file_removal"],
+        lane_bytes: 32 << 10,
+        first_file_bytes: 32 << 10,
+        kept_file_bytes: 1 << 20,
         ..USUAL
     },
     // Tables that grow by a file or two and shrink again.
@@ -538,6 +553,7 @@ impl Scenario {
             data_file_bytes: 128 << 10,
             first_file_bytes: self.first_file_bytes,
             file_return_after: self.file_return_after,
+            kept_file_bytes: self.kept_file_bytes,
             segment_bytes: 4 << 10,
             page_words: 32,
             prefault: false,

@@ -78,6 +78,22 @@ pub fn one_after_another(worker: &mut Worker<'_>) {
     worker.create_table();
 }
 
+/// Tables grow to some files and are dropped or truncated; the next ones are made of these files.
+pub fn kept_files(worker: &mut Worker<'_>) {
+    for round in 0..4 {
+        worker.create_table();
+        let name = worker.own_tables.last().cloned().expect("it was just created");
+        worker.fill_with(&name, 40, 900 + 300 * (round % 2));
+        if round % 2 == 1 {
+            worker.definition_change(Change::Truncate(name.clone()), |engine| engine.truncate_table(&name).map(drop));
+            worker.fill_with(&name, 30, 1500);
+        }
+        if round < 3 {
+            worker.definition_change(Change::Drop(name.clone()), |engine| engine.drop_table(&name));
+        }
+    }
+}
+
 /// The directory grows into segments that held rows.
 pub fn used_segments(worker: &mut Worker<'_>) {
     for _ in 0..8 {
