@@ -38,6 +38,7 @@ mod indexes;
 mod interleavings;
 mod killed_purge;
 mod large_rows;
+mod locality;
 mod merged_commits;
 mod purge_ahead;
 mod removals;
