@@ -35,6 +35,7 @@ static uint log_generations_max;
 static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
+static my_bool numa;
 
 /* The pool's directory unless perdura_dir is set: in the server's data directory, and made if
    missing. No database can have that name. */
@@ -215,6 +216,10 @@ static MYSQL_SYSVAR_BOOL(prefault, prefault, PLUGIN_VAR_OPCMDARG,
 static MYSQL_SYSVAR_UINT(prefault_threads, prefault_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that fault files in", nullptr, nullptr, 1, 1, 64, 1);
 
+static MYSQL_SYSVAR_BOOL(numa, numa, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Run threads that work on the pool on the NUMA node of its memory, where the machine has several and that one is known, while "
+  "its processors are not full", nullptr, nullptr, true);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "How long a lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,
   50, 0, 1024 * 1024 * 1024, 1);
@@ -238,6 +243,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(log_generations_max),
   MYSQL_SYSVAR(prefault),
   MYSQL_SYSVAR(prefault_threads),
+  MYSQL_SYSVAR(numa),
   MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
@@ -272,6 +278,7 @@ bool options(PerduraOptions *chosen)
   chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
+  chosen->numa= numa;
   chosen->data_file_size= data_file_size;
   chosen->open_files= open_files;
   chosen->transaction_memory= transaction_memory;

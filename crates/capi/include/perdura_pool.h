@@ -94,6 +94,9 @@ typedef struct PerduraOptions {
   bool prefault;
   // Threads that fault files in.
   uint32_t prefault_threads;
+  // Pins threads that work on the pool to the NUMA node of its memory, where the machine has several and that
+  // one is known.
+  bool numa;
   // Size of a table's data files once the table has grown.
   uint64_t data_file_size;
   // Data files of open tables beyond which idle tables are closed.

@@ -60,6 +60,9 @@ pub struct PerduraOptions {
     pub prefault: bool,
     /// Threads that fault files in.
     pub prefault_threads: u32,
+    /// Pins threads that work on the pool to the NUMA node of its memory, where the machine has
+    /// several and that one is known.
+    pub numa: bool,
     /// Size of a table's data files once the table has grown.
     pub data_file_size: u64,
     /// Data files of open tables beyond which idle tables are closed.
@@ -148,6 +151,7 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         open_files: options.open_files,
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
+        numa: options.numa,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
         accept_unsafe_shutdown: options.accept_dirty_shutdown,

@@ -122,6 +122,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         emulate_model: null(),
         prefault: false,
         prefault_threads: 1,
+        numa: true,
         data_file_size: 4 << 20,
         open_files: 100,
         log_lanes: 2,
