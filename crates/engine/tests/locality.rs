@@ -31,6 +31,8 @@ struct State {
     /// Threads that were pinned or let off.
     touched: Mutex<BTreeSet<ThreadId>>,
     calls: AtomicU64,
+    /// Pages whose node the real machine did not know.
+    unknown: AtomicU64,
     online: Mutex<String>,
 }
 
@@ -54,6 +56,7 @@ impl Halves {
             ticks: Mutex::default(),
             touched: Mutex::default(),
             calls: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
             online: Mutex::new(format!("0-{}\n", count - 1).replace("0-0", "0")),
         })))
     }
@@ -99,8 +102,9 @@ impl Source for Halves {
         }
     }
 
-    fn node_of_page(&self, _address: *const u8) -> Option<u32> {
+    fn node_of_page(&self, address: *const u8) -> Option<u32> {
         self.0.calls.fetch_add(1, Relaxed);
+        self.0.unknown.fetch_add(Machine::real().node_of_page(address).is_none().into(), Relaxed);
         Some(HOME)
     }
 
@@ -159,6 +163,9 @@ fn the_pools_threads_and_those_of_sessions_are_pinned_to_its_node() {
     let (all, place) = (mine(), directory());
     let engine = open(&place, &halves);
     assert_eq!(mine(), all, "the thread that has opened the pool is let off");
+    if Machine::real().node_of_page(&raw const *Box::new(1u8)).is_some() {
+        assert_eq!(halves.0.unknown.load(Relaxed), 0, "the page of the superblock is mapped when it is asked for");
+    }
     wait_for("the start of the pool's threads", || counts(&engine) == (OWN, 0));
     let mut expected = vec![("perdura-backgro".to_owned(), halves.home())];
     expected.extend((0..PREFAULT).map(|_| ("perdura-prefaul".to_owned(), halves.home())));
