@@ -288,7 +288,7 @@ fn seeded_sessions_leave_their_threads_as_they_were() {
                             let mut sessions = Vec::new();
                             for _ in 0..40 {
                                 halves.load(random.next_u64() % 1001, random.next_u64() % 1001);
-                                if sessions.len() < 3 && random.next_u64() % 2 == 0 {
+                                if sessions.len() < 3 && random.next_u64() & 1 == 0 {
                                     sessions.push(engine.session(Isolation::ReadCommitted));
                                 } else if let Some(mut session) = sessions.pop() {
                                     session.insert(table, &[number as u8; 100]).expect("there is room");

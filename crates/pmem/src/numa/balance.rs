@@ -133,9 +133,9 @@ mod tests {
             let mut balance = Balance::new();
             let mut calm = 0;
             for look in 0..500 {
-                let mut load = || Some(random.next_u64() % 1001).filter(|load| load % 17 != 0);
+                let mut load = || Some(random.next_u64() % 1001).filter(|load| !load.is_multiple_of(17));
                 let (home, other) = (load(), load());
-                let has_let_go = random.next_u64() % 8 != 0;
+                let has_let_go = random.next_u64() & 7 != 0;
                 let step = balance.decide(home, other, has_let_go);
                 let is_full = home.is_none_or(|load| load >= FULL);
                 let has_room = other.is_some_and(|load| load <= ROOM);

@@ -321,7 +321,7 @@ fn work(locality: &Locality, faked: &Faked, sender: &mpsc::Sender<Attachment>, m
     let allowed = Cpus::parse(before).expect("a list");
     let mut attached = Vec::new();
     for _ in 0..200 {
-        if random.next_u64() % 2 == 0 && attached.len() < 4 {
+        if random.next_u64() & 1 == 0 && attached.len() < 4 {
             attached.push(locality.attach());
         } else if !attached.is_empty() {
             drop(attached.swap_remove((random.next_u64() % attached.len() as u64) as usize));
