@@ -85,6 +85,8 @@ PerduraSession *session_of(THD *thd)
   if (unlikely(!session))
   {
     session= perdura_session_begin(pool, PerduraWaitHooks{wait_begins, wait_ends, conflicts, copy_statement, thd});
+    if (session && thread_handling > SCHEDULER_NO_THREADS)
+      perdura_session_leave(session);
     if (session)
       thd_set_ha_data(thd, hton, session);
   }
@@ -153,6 +155,16 @@ static PerduraIsolation isolation_of(THD *thd)
   }
 }
 
+/* Where a thread serves one connection after another it is pinned for a statement alone. Chosen once,
+   at the start. */
+static PerduraCode (*statement_begin)(const PerduraSession *, PerduraIsolation, uint64_t)= perdura_statement_begin;
+
+static PerduraCode begin_on_shared_thread(const PerduraSession *session, PerduraIsolation isolation, uint64_t wait_ms)
+{
+  perdura_session_enter(session);
+  return perdura_statement_begin(session, isolation, wait_ms);
+}
+
 int begin_statement(THD *thd, PerduraSession **session)
 {
   *session= session_of(thd);
@@ -164,7 +176,7 @@ int begin_statement(THD *thd, PerduraSession **session)
   if (perdura_statement_is_open(*session))
     return 0;
   identify(thd, *session);
-  return handler_error(perdura_statement_begin(*session, isolation_of(thd), lock_wait_ms(thd)), thd);
+  return handler_error(statement_begin(*session, isolation_of(thd), lock_wait_ms(thd)), thd);
 }
 
 /* -- ends of statements and transactions */
@@ -363,6 +375,40 @@ static int start_consistent_snapshot(handlerton *, THD *thd)
   return handler_error(perdura_take_snapshot(session), thd);
 }
 
+/* -- threads that serve one connection after another */
+
+static int commit_on_shared_thread(handlerton *called, THD *thd, bool all)
+{
+  const int error= commit(called, thd, all);
+  perdura_session_leave(existing_session(thd));
+  return error;
+}
+
+static int rollback_on_shared_thread(handlerton *called, THD *thd, bool all)
+{
+  const int error= rollback(called, thd, all);
+  perdura_session_leave(existing_session(thd));
+  return error;
+}
+
+/* The thread that prepares for the binary log commits next, and stays where it is. */
+static int prepare_on_shared_thread(handlerton *called, THD *thd, bool all)
+{
+  const bool commits= ends_transaction(thd, all) && thd_sql_command(thd) != SQLCOM_XA_PREPARE;
+  const int error= prepare(called, thd, all);
+  if (error || !commits)
+    perdura_session_leave(existing_session(thd));
+  return error;
+}
+
+static void share_threads(handlerton *target)
+{
+  statement_begin= begin_on_shared_thread;
+  target->commit= commit_on_shared_thread;
+  target->rollback= rollback_on_shared_thread;
+  target->prepare= prepare_on_shared_thread;
+}
+
 void set_transaction_calls(handlerton *target)
 {
   target->close_connection= close_connection;
@@ -380,6 +426,8 @@ void set_transaction_calls(handlerton *target)
   target->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;
   target->savepoint_release= savepoint_release;
   target->start_consistent_snapshot= start_consistent_snapshot;
+  if (thread_handling > SCHEDULER_NO_THREADS)
+    share_threads(target);
 }
 
 } // namespace perdura

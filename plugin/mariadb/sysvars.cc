@@ -37,6 +37,7 @@ static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
 static my_bool prefault_wait;
+static my_bool numa;
 
 /* The pool's directory unless perdura_dir is set: in the server's data directory, and made if
    missing. No database can have that name. */
@@ -231,6 +232,9 @@ static MYSQL_SYSVAR_UINT(prefault_threads, prefault_threads, PLUGIN_VAR_RQCMDARG
 
 static MYSQL_SYSVAR_BOOL(prefault_wait, prefault_wait, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Start only once the log, and the tables that recovery has changed, are faulted in", nullptr, nullptr, false);
+static MYSQL_SYSVAR_BOOL(numa, numa, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Run threads that work on the pool on the NUMA node of its memory, where the machine has several and that one is known, while "
+  "its processors are not full", nullptr, nullptr, true);
 
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "How long a lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,
@@ -257,6 +261,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(prefault),
   MYSQL_SYSVAR(prefault_threads),
   MYSQL_SYSVAR(prefault_wait),
+  MYSQL_SYSVAR(numa),
   MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
@@ -292,6 +297,7 @@ bool options(PerduraOptions *chosen)
   chosen->prefault= prefault;
   chosen->prefault_threads= prefault_threads;
   chosen->prefault_wait= prefault_wait;
+  chosen->numa= numa;
   chosen->data_file_size= data_file_size;
   chosen->open_files= open_files;
   chosen->kept_file_bytes= kept_file_bytes;

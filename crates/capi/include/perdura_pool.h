@@ -96,6 +96,9 @@ typedef struct PerduraOptions {
   uint32_t prefault_threads;
   // Opens the pool only once its log, and the tables that its recovery has opened, are faulted in.
   bool prefault_wait;
+  // Pins threads that work on the pool to the NUMA node of its memory, where the machine has several and that
+  // one is known.
+  bool numa;
   // Size of a table's data files once the table has grown.
   uint64_t data_file_size;
   // Data files of open tables beyond which idle tables are closed.

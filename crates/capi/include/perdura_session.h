@@ -37,11 +37,18 @@ typedef struct PerduraWaitHooks {
   void *context;
 } PerduraWaitHooks;
 
-// Begins a session. Null only after a defect.
+// Begins a session. Null only after a defect. The calling thread is pinned to the NUMA node of the pool's
+// memory, if the pool was opened so, until perdura_session_leave or the session's end.
 PerduraSession *perdura_session_begin(const PerduraEngine *engine, PerduraWaitHooks hooks);
 
 // Ends a session. Rolls back its transaction, unless that is prepared: then it stays prepared.
 void perdura_session_end(PerduraSession *session);
+
+// Pins the calling thread to the NUMA node of the pool's memory, as perdura_session_begin did with the thread
+// that began the session, which is let off. For servers whose threads serve one connection after another.
+void perdura_session_enter(const PerduraSession *session);
+// Lets the thread off that is pinned for the session: it has the processors back that it had before.
+void perdura_session_leave(const PerduraSession *session);
 
 // Names the session in reports: `connection` is the server's number of it, `user` and `host` are texts that
 // end with a NUL; null is an empty one. To be called again when one of them changes, with no transaction

@@ -17,6 +17,34 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+/// A pool of threads serves the statements of a connection, each on another thread.
+#[test]
+fn threads_enter_a_session_for_a_statement_and_leave_it() {
+    let pool = Pool::new();
+    let table = pool.table("./d/t");
+    let session = pool.session();
+    // SAFETY: the session is live and used by this thread alone.
+    unsafe { perdura_session_leave(session.0) };
+    for number in 1..=3 {
+        let (table, session) = (&table, &session);
+        let statement = move || {
+            let allowed = std::thread::available_parallelism().unwrap();
+            // SAFETY: as above.
+            unsafe { perdura_session_enter(session.0) };
+            session.begin(true);
+            ok(table.insert(session, &row(number, "x")));
+            session.commit();
+            // SAFETY: as above.
+            unsafe { perdura_session_leave(session.0) };
+            assert_eq!(std::thread::available_parallelism().unwrap(), allowed, "the thread is let off");
+        };
+        std::thread::scope(|scope| scope.spawn(statement).join().unwrap());
+    }
+    session.begin(true);
+    assert_eq!(table.rows(&session).len(), 3);
+    session.commit();
+}
+
 #[test]
 fn rows_come_back_with_their_blobs() {
     let pool = Pool::new();

@@ -1,7 +1,7 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files
 //! ahead of need, retries file removals that failed, replaces a used spare file, sweeps what the
-//! opening of a table left unswept, moves rows out of sparse segments, and closes tables that
-//! nobody uses.
+//! opening of a table left unswept, moves rows out of sparse segments, closes tables that nobody
+//! uses, and lets threads go from a NUMA node that is full.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
@@ -29,17 +29,14 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts the thread, pinned to the NUMA node of the medium if that is known.
+    /// Starts the thread, near the memory that it works on.
     pub(crate) fn start(pool: Arc<Pool>) -> Background {
         let worker = pool.clone();
         let thread = std::thread::Builder::new()
             .name("perdura-background".into())
             .spawn(move || {
-                if let Some(node) = worker.context.medium.info().numa_node {
-                    // An unpinned thread works as well, only farther from the memory.
-                    perdura_pmem::numa::pin_to_node(node);
-                }
-                run(&worker)
+                let _attachment = worker.services().locality().attach();
+                run(&worker);
             })
             .expect("a thread can be started");
         Background { pool, thread }
@@ -69,6 +66,7 @@ fn run(pool: &Arc<Pool>) {
             compact::round(pool, || pool.services().is_asked());
         }
         pool.tables.close_idle();
+        pool.services().locality().balance();
     }
 }
 

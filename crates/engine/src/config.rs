@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FILE_BYTES_MIN, Geometry, UNIT_BYTES};
 use perdura_log::LogConfig;
+use perdura_pmem::numa::Machine;
 use std::time::Duration;
 
 /// Largest size of a data file: a directory word has 32 bits for the unit at which a version
@@ -49,6 +50,11 @@ pub struct Config {
     /// Whether the opening of a pool waits until the log lanes, and the tables that its recovery
     /// has opened, are faulted in.
     pub prefault_wait: bool,
+    /// Whether threads that work on the pool are pinned to the NUMA node of its memory, where the
+    /// machine has several and that one is known.
+    pub numa: bool,
+    /// The machine with these nodes. Tests bring another.
+    pub machine: Machine,
     /// How long a session waits for a row lock before its statement fails with `LockWaitTimeout`.
     pub lock_wait_timeout: Duration,
     /// DRAM that the write set of one transaction may take before its words are spilled to the
@@ -81,6 +87,8 @@ impl Default for Config {
             prefault: true,
             prefault_threads: 1,
             prefault_wait: false,
+            numa: true,
+            machine: Machine::real(),
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,
             background: true,

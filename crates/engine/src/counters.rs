@@ -55,6 +55,10 @@ counters! {
     prefault_done_bytes,
     /// Requests that pre-fault gave up after an error.
     prefault_failures,
+    /// Threads at work that are pinned to the NUMA node of the pool's memory (gauge).
+    numa_pinned,
+    /// Threads at work that were let go, as that node is full and another one is not (gauge).
+    numa_let_go,
     /// Notices for the error log, about what no statement could report.
     notices,
     /// Row lock waits.
@@ -102,6 +106,7 @@ impl Counters {
         let tables = pool.open_tables();
         let closed = pool.tables.closed_sizes();
         let prefault = pool.services().prefault_service();
+        let locality = pool.services().locality().status();
         Counters {
             commits: pool.counters.commits.load(Ordering::Relaxed),
             rollbacks: pool.counters.rollbacks.load(Ordering::Relaxed),
@@ -113,6 +118,8 @@ impl Counters {
             prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
             prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
             prefault_failures: prefault.map_or(0, |service| service.failures()),
+            numa_pinned: locality.pinned,
+            numa_let_go: locality.let_go,
             notices: pool.services().notices.count(),
             lock_waits: pool.locks.waits.load(Ordering::Relaxed),
             lock_timeouts: pool.locks.timeouts.load(Ordering::Relaxed),

@@ -32,6 +32,7 @@ use crate::table::Table;
 use crate::table::definition::Definition;
 use catalog::Entry;
 use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
+use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::Prefault;
 use perdura_pmem::{Medium, Mutant};
 use rustc_hash::FxHashMap;
@@ -101,7 +102,7 @@ fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source
     let _span = perdura_pmem::trace::span("pool_creation");
     let geometry = config.geometry();
     let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
-    let services = Arc::new(Services::new(None));
+    let services = Arc::new(Services::new(None, Locality::off("a creation")));
     let keeping = KeepingMedium::new(medium.clone(), 0);
     let context = Arc::new(TableContext::new(keeping, superblock.pool, geometry, config, services));
     Table::create(context.clone(), CATALOG_ID, catalog::NAME, Definition::default())?;
@@ -126,10 +127,13 @@ fn recover(
     }
     let geometry = geometry(&recovery)?;
     let (id, lane_bytes) = (recovery.superblock.pool, recovery.superblock.lane_bytes);
-    let prefault =
-        config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, medium.info().numa_node));
-    let services = Arc::new(Services::new(prefault));
+    let locality = locality(&*medium, config);
+    let prefault = config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, &locality));
+    let services = Arc::new(Services::new(prefault, locality));
     watch_prefault(&services);
+    report_fault(&services);
+    // From here on: threads that were started above would have inherited the pin.
+    let _attachment = services.locality().attach();
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let catalog = Arc::new(catalog);
@@ -153,6 +157,37 @@ fn recover(
         restore::restore(&pool, transaction, &named)?;
     }
     Ok(pool)
+}
+
+/// The placement of threads near the pool's memory.
+fn locality(medium: &dyn Medium, config: &Config) -> Locality {
+    if !config.numa {
+        return Locality::off("it is switched off");
+    }
+    Locality::of(&config.machine, || node_of(medium, config))
+}
+
+/// Node of the pool's memory. Memory of a file system in DRAM is where the thread was that touched
+/// it first, so it may be spread: that of the superblock stands for all.
+fn node_of(medium: &dyn Medium, config: &Config) -> Option<u32> {
+    let info = medium.info();
+    let is_in_dram = info.mode.is_emulated() && info.directory.is_some();
+    if info.numa_node.is_some() || !is_in_dram {
+        return info.numa_node;
+    }
+    let region = medium.open(SUPERBLOCK).ok().filter(|region| !region.is_empty())?;
+    // The page is mapped by reading it, which must not be left out though nobody wants the word.
+    std::hint::black_box(region.load(0));
+    config.machine.node_of_page(region.as_ptr())
+}
+
+/// Tells why threads are not placed although they might be.
+fn report_fault(services: &Services) {
+    if let Some(fault) = services.locality().fault() {
+        services.notices.add(format!(
+            "threads are not pinned to the NUMA node of the pool: {fault}; mend that and restart, or switch `numa` off"
+        ));
+    }
 }
 
 /// Turns failures of pre-fault into notices: damaged memory shows there first.

@@ -1,7 +1,9 @@
-//! The services of a pool that tables reach from below: pre-fault, requests to the background
-//! thread, notices, and the list of files still to be removed. All of it is DRAM.
+//! The services of a pool that tables reach from below: pre-fault, the placement of threads,
+//! requests to the background thread, notices, and the list of files still to be removed. All of it
+//! is DRAM.
 
 use crate::notices::Notices;
+use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::sync::{Condvar, Mutex};
 use perdura_pmem::{Medium, Region};
@@ -16,6 +18,7 @@ struct Requests {
 /// The services that the tables of a pool share.
 pub(crate) struct Services {
     prefault: Option<Prefault>,
+    locality: Locality,
     requests: Mutex<Requests>,
     wake: Condvar,
     pub(crate) notices: Notices,
@@ -31,9 +34,10 @@ struct Leftover {
 
 impl Services {
     /// The services of a pool; without `prefault` nothing is faulted in ahead.
-    pub(crate) fn new(prefault: Option<Prefault>) -> Services {
+    pub(crate) fn new(prefault: Option<Prefault>, locality: Locality) -> Services {
         Services {
             prefault,
+            locality,
             requests: Mutex::new(Requests::default()),
             wake: Condvar::new(),
             notices: Notices::default(),
@@ -62,6 +66,11 @@ impl Services {
     /// The pre-fault threads, if the pool has any.
     pub(crate) fn prefault_service(&self) -> Option<&Prefault> {
         self.prefault.as_ref()
+    }
+
+    /// The placement of the pool's threads.
+    pub(crate) fn locality(&self) -> &Locality {
+        &self.locality
     }
 
     /// Asks the background thread for the next file of a table, and wakes it unless the request is

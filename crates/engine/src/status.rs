@@ -6,6 +6,7 @@ use crate::pool::Pool;
 use crate::pool::locks::Deadlock;
 use crate::sessions;
 use perdura_log::LogStatus;
+use perdura_pmem::numa::LocalityStatus;
 use perdura_pmem::{Medium, MediumInfo};
 use std::fmt;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub struct TableStatus {
 pub struct Status {
     /// Kind, granularity and NUMA node of the medium.
     pub medium: MediumInfo,
+    /// Placement of threads near the medium.
+    pub locality: LocalityStatus,
     /// Lanes, generations and marks of the log.
     pub log: LogStatus,
     /// The values of the status variables.
@@ -81,6 +84,7 @@ impl Status {
         });
         Status {
             medium: pool.context.medium.info(),
+            locality: pool.services().locality().status(),
             log: pool.log.status(),
             counters: Counters::of(pool),
             oldest_snapshot: pool.snapshots.oldest(),
@@ -106,7 +110,7 @@ fn mib(bytes: u64) -> String {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = &self.counters;
-        writeln!(f, "MEDIUM\n  {}", self.medium)?;
+        writeln!(f, "MEDIUM\n  {}\n  {}", self.medium, self.locality)?;
         if counters.failed != 0 {
             writeln!(f, "  THE POOL HAS FAILED STOP: read-only; the error log has the cause")?;
         }

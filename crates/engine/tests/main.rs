@@ -40,6 +40,7 @@ mod interleavings;
 mod kept_files;
 mod killed_purge;
 mod large_rows;
+mod locality;
 mod merged_commits;
 mod purge_ahead;
 mod removals;

@@ -12,7 +12,8 @@
 //! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once
 //! - `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
 //! - `model`: the time that emulated memory takes in place of another medium
-//! - `prefault`, `numa`, `heap`, `ahead`: pages, nodes, DRAM and lines ahead of their use
+//! - `prefault`, `heap`, `ahead`: pages, DRAM and lines ahead of their use; `numa`: threads near
+//!   their memory
 //! - `counters`, `trace`, `planted`: what is counted, recorded and broken for tests
 //! - `checksum`, `units`, `detail`, `error`
 

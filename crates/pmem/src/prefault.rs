@@ -1,7 +1,7 @@
 //! The pre-fault service: maps pages ahead of the writers, so that first stores do not fault.
 
 use crate::error::{Error, ErrorKind};
-use crate::numa::pin_to_node;
+use crate::numa::Locality;
 use crate::region::Region;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -30,9 +30,10 @@ type ErrorHandler = Box<dyn Fn(&Error) + Send + Sync>;
 ///
 /// Dedicated threads (`perdura-prefault`) work through a queue in chunks of 2 MiB with
 /// `MADV_POPULATE_WRITE`, urgent regions first, those of one priority in turns. Where the kernel
-/// lacks that, pages are read, which saves a part of the fault. A thread works on the NUMA node of
-/// the region's memory, where known. A chunk that cannot be populated (damaged memory) is reported
-/// with file and offset, and the rest of its region is left alone; the queue goes on.
+/// lacks that, pages are read, which saves a part of the fault. The threads work where their
+/// [`Locality`] has them; memory of a file system in DRAM comes from the node of the thread that
+/// touches it first. A chunk that cannot be populated (damaged memory) is reported with file and
+/// offset, and the rest of its region is left alone; the queue goes on.
 pub struct Prefault {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -82,9 +83,8 @@ impl State {
 
 impl Prefault {
     /// Starts the service with up to `threads` threads (at least 1; fewer if the system refuses
-    /// some), at work only while enabled. `numa_node` is where they work on regions that do not
-    /// know their node.
-    pub fn start(threads: usize, enabled: bool, numa_node: Option<u32>) -> Prefault {
+    /// some), at work only while enabled, and attached to `locality`.
+    pub fn start(threads: usize, enabled: bool, locality: &Locality) -> Prefault {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { high: VecDeque::new(), low: VecDeque::new(), enabled, stopped: false }),
             wake: Condvar::new(),
@@ -95,9 +95,9 @@ impl Prefault {
             on_error: Mutex::new(None),
         });
         let spawn = |_| {
-            let shared = shared.clone();
+            let (shared, locality) = (shared.clone(), locality.clone());
             let builder = std::thread::Builder::new().name("perdura-prefault".to_owned());
-            builder.spawn(move || work(&shared, numa_node)).ok()
+            builder.spawn(move || work(&shared, &locality)).ok()
         };
         Prefault { threads: (0..threads.max(1)).filter_map(spawn).collect(), shared }
     }
@@ -167,13 +167,9 @@ impl Drop for Prefault {
     }
 }
 
-fn work(shared: &Shared, default_node: Option<u32>) {
-    let mut pinned = None;
+fn work(shared: &Shared, locality: &Locality) {
+    let _attachment = locality.attach();
     while let Some((job, chunk)) = shared.next_chunk() {
-        let node = job.region.numa_node().or(default_node);
-        if node.is_some() && node != pinned {
-            pinned = node.filter(|node| pin_to_node(*node));
-        }
         shared.finish(job, &chunk);
     }
 }
@@ -246,7 +242,7 @@ mod tests {
     /// A load writes to the beginning of a new file while the log's lanes are still in the queue.
     #[test]
     fn regions_of_one_priority_take_turns() {
-        let prefault = Prefault::start(1, false, None);
+        let prefault = Prefault::start(1, false, &Locality::off("a test"));
         let medium = SimMedium::new();
         for name in ["a", "b"] {
             let region = medium.create(name, 2 * CHUNK_BYTES).expect("there is room");

@@ -32,7 +32,6 @@ pub(crate) trait Backing: Send + Sync {
 
 pub(crate) struct Mapping {
     pub(crate) name: String,
-    pub(crate) numa_node: Option<u32>,
     pub(crate) functions: Functions,
     pub(crate) hook: Option<Hook>,
     pub(crate) model: Option<Arc<Device>>,
@@ -105,11 +104,6 @@ impl Region {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// NUMA node of the memory, where known.
-    pub fn numa_node(&self) -> Option<u32> {
-        self.mapping.numa_node
     }
 
     /// Address of the first byte. Reading through it owes what [`Region::slice`] asks for, and that

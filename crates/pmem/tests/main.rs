@@ -8,6 +8,7 @@ mod killed;
 mod legality;
 mod many_mappings;
 mod modelled;
+mod numa;
 mod prefault;
 mod recorder;
 mod scheduler;

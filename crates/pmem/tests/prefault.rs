@@ -1,5 +1,6 @@
 //! The pre-fault service: all that is asked for is populated, once, and nothing waits for it.
 
+use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::{Prefault, Priority};
 use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ fn everything_asked_for_is_populated_once() {
     let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
     let region = medium.create("file", (5 << 20) + 100).expect("there is room");
     region.store(4096, 3);
-    let prefault = Prefault::start(2, true, None);
+    let prefault = Prefault::start(2, true, &Locality::off("a test"));
     prefault.submit(region.clone(), 0, region.len(), Priority::Low);
     prefault.submit(region.clone(), 5, u64::MAX, Priority::High);
     prefault.submit(region.clone(), region.len(), 10, Priority::High);
@@ -51,7 +52,7 @@ fn a_wait_ends_with_the_queue() {
 #[test]
 fn a_disabled_service_keeps_its_queue() {
     let region = SimMedium::new().create("file", 8 << 20).expect("there is room");
-    let prefault = Prefault::start(1, false, Some(0));
+    let prefault = Prefault::start(1, false, &Locality::off("a test"));
     prefault.submit(region.clone(), 0, region.len(), Priority::High);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!((prefault.queued_bytes(), prefault.done_bytes()), (8 << 20, 0));
@@ -63,7 +64,7 @@ fn a_disabled_service_keeps_its_queue() {
 fn a_stopped_service_forgets_its_queue_and_lets_files_go() {
     let medium = SimMedium::with_capacity(4 << 20);
     let region = medium.create("file", 4 << 20).expect("there is room");
-    let prefault = Prefault::start(1, false, None);
+    let prefault = Prefault::start(1, false, &Locality::off("a test"));
     prefault.submit(region, 0, 4 << 20, Priority::Low);
     medium.remove("file").expect("it exists");
     assert_eq!(medium.free_bytes(), Some(0), "the queue holds the mapping");

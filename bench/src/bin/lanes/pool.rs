@@ -42,10 +42,11 @@ impl Run {
 
 impl Pool {
     /// Creates a pool on `medium`, whose transactions come by their lanes as `lane_choice` says.
-    pub fn create(medium: Arc<dyn Medium>, lanes: u32, lane_choice: LaneChoice) -> Pool {
+    /// `numa` pins threads to its node.
+    pub fn create(medium: Arc<dyn Medium>, lanes: u32, lane_choice: LaneChoice, numa: bool) -> Pool {
         let lane_bytes = GENERATION_BYTES / u64::from(lanes) / GRANULE_BYTES * GRANULE_BYTES;
         let log = LogConfig { lanes, lane_bytes, lane_choice, ..LogConfig::default() };
-        let config = Config { log, ..Config::default() };
+        let config = Config { log, numa, ..Config::default() };
         let engine = Engine::open(medium, config).expect("the pool can be created");
         // A new pool maps its log first, on a core that the threads measured would share.
         let begun = Instant::now();

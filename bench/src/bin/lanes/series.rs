@@ -34,13 +34,19 @@ struct System {
     threads: &'static [usize],
     /// The medium whose time the memory takes, where memory is emulated.
     model: Option<Preset>,
+    /// Whether threads are pinned to the pool's NUMA node, where there are several.
+    numa: bool,
 }
 
-const SYSTEMS: [System; 4] = [
-    System { name: "perdura", choice: LaneChoice::Session, threads: &THREADS, model: None },
-    System { name: "perdura_transaction", choice: LaneChoice::Transaction, threads: &[USUAL], model: None },
-    System { name: "perdura_core", choice: LaneChoice::Core, threads: &[USUAL], model: None },
-    System { name: "perdura_optane", choice: LaneChoice::Session, threads: &[USUAL], model: Some(Preset::Optane) },
+const USUALLY: System =
+    System { name: "perdura", choice: LaneChoice::Session, threads: &[USUAL], model: None, numa: true };
+
+const SYSTEMS: [System; 5] = [
+    System { threads: &THREADS, ..USUALLY },
+    System { name: "perdura_transaction", choice: LaneChoice::Transaction, ..USUALLY },
+    System { name: "perdura_core", choice: LaneChoice::Core, ..USUALLY },
+    System { name: "perdura_optane", model: Some(Preset::Optane), ..USUALLY },
+    System { name: "perdura_unplaced", numa: false, ..USUALLY },
 ];
 
 impl System {
@@ -71,7 +77,7 @@ pub fn run(plan: &Plan) {
         for lanes in turned(&LANES, round) {
             for system in turned(&SYSTEMS, round).filter(|system| system.runs(is_emulated)) {
                 let scratch = plan.scratch();
-                let mut pool = Pool::create(system.medium(scratch.path()), lanes, system.choice);
+                let mut pool = Pool::create(system.medium(scratch.path()), lanes, system.choice, system.numa);
                 for threads in turned(system.threads, round) {
                     let took = pool.run(threads, transactions, false).took;
                     output::value(&named(system.name, threads), &lanes.to_string(), "time_s", took.as_secs_f64());

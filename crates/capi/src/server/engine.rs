@@ -63,6 +63,9 @@ pub struct PerduraOptions {
     /// Opens the pool only once its log, and the tables that its recovery has opened, are faulted
     /// in.
     pub prefault_wait: bool,
+    /// Pins threads that work on the pool to the NUMA node of its memory, where the machine has
+    /// several and that one is known.
+    pub numa: bool,
     /// Size of a table's data files once the table has grown.
     pub data_file_size: u64,
     /// Data files of open tables beyond which idle tables are closed.
@@ -155,6 +158,7 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         prefault: options.prefault,
         prefault_threads: options.prefault_threads,
         prefault_wait: options.prefault_wait,
+        numa: options.numa,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
         accept_unsafe_shutdown: options.accept_dirty_shutdown,

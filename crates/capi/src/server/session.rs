@@ -49,10 +49,12 @@ struct Identity {
 }
 
 impl Session {
-    /// Runs `wait`, which may wait for a row lock, and calls the hooks before and after.
+    /// Runs `wait`, which may wait for a row lock, and calls the hooks before and after. The thread
+    /// is let off meanwhile: the server may start another one, which would inherit the pin.
     #[cold]
     pub(super) fn waiting<T>(&mut self, wait: impl FnOnce(&mut perdura_engine::Session) -> T) -> T {
         let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
+        let has_thread = self.txn.leave_thread();
         if let Some(begin) = begin {
             // SAFETY: whoever made the session vouched for its hooks.
             unsafe { begin(context) };
@@ -61,6 +63,9 @@ impl Session {
         if let Some(end) = end {
             // SAFETY: as above.
             unsafe { end(context) };
+        }
+        if has_thread {
+            self.txn.enter_thread();
         }
         outcome
     }
@@ -122,7 +127,8 @@ pub(super) unsafe fn with(session: *const PerduraSession, body: impl FnOnce(&mut
     }
 }
 
-/// Begins a session. Null only after a defect.
+/// Begins a session. Null only after a defect. The calling thread is pinned to the NUMA node of the
+/// pool's memory, if the pool was opened so, until [`perdura_session_leave`] or the session's end.
 ///
 /// # Safety
 /// `engine` must be open; the hooks must stay callable until the session ends.
@@ -165,6 +171,39 @@ pub unsafe extern "C" fn perdura_session_end(session: *mut PerduraSession) {
     let session = unsafe { Box::from_raw(session) };
     let engine = session.engine.clone();
     call_or(Some(&engine), (), move || drop(session));
+}
+
+/// Pins the calling thread to the NUMA node of the pool's memory, as
+/// [`perdura_session_begin`] did with the thread that began the session, which is let off. For
+/// servers whose threads serve one connection after another.
+///
+/// # Safety
+/// `session` must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_enter(session: *const PerduraSession) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with(session, |session| {
+            session.txn.enter_thread();
+            Ok(PerduraCode::Ok)
+        });
+    }
+}
+
+/// Lets the thread off that is pinned for the session: it has the processors back that it had
+/// before.
+///
+/// # Safety
+/// `session` must be live and used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_session_leave(session: *const PerduraSession) {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        with(session, |session| {
+            session.txn.leave_thread();
+            Ok(PerduraCode::Ok)
+        });
+    }
 }
 
 /// Interrupts the session's wait for a row lock, if it waits. From any thread.

@@ -124,6 +124,7 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         prefault_threads: 1,
         prefault_wait: false,
         kept_file_bytes: 1 << 20,
+        numa: true,
         data_file_size: 4 << 20,
         open_files: 100,
         log_lanes: 2,

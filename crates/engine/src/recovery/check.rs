@@ -18,6 +18,7 @@ use crate::table::Table;
 use crate::table::definition::Definition;
 use perdura_log::{BodyRef, Recovery, SUPERBLOCK_NAME as SUPERBLOCK};
 use perdura_pmem::Medium;
+use perdura_pmem::numa::Locality;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ pub fn check(medium: Arc<dyn Medium>, progress: &mut dyn FnMut(&str, u64)) -> Re
     let config = Config::default();
     let recovery = Recovery::open(medium.clone(), &config.log)?;
     let geometry = recovery::geometry(&recovery)?;
-    let services = Arc::new(Services::new(None));
+    let services = Arc::new(Services::new(None, Locality::off("a check")));
     let medium = KeepingMedium::new(medium, 0);
     let context = Arc::new(TableContext::new(medium, recovery.superblock.pool, geometry, &config, services));
     let mut report = Report {

@@ -25,6 +25,7 @@ use crate::pool::owner::{Client, Owner};
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
+use perdura_pmem::numa::Attachment;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,10 @@ impl Killer {
 ///
 /// Dropping a session rolls its active transaction back, completes an ordered commit, and leaves a
 /// prepared transaction to the pool, to be decided by name.
+///
+/// While the session lives, the thread that began it is pinned to the NUMA node of the pool's
+/// memory, where there is something to choose ([`Config::numa`](crate::Config::numa)). Another
+/// thread that takes the session over calls [`Session::enter_thread`].
 pub struct Session {
     pool: Arc<Pool>,
     owner: Arc<Owner>,
@@ -71,6 +76,8 @@ pub struct Session {
     state: State,
     /// Index and row that an operation failed for because of a key.
     duplicate: Option<(usize, Rid)>,
+    /// Of the thread that uses the session.
+    attachment: Option<Attachment>,
 }
 
 impl Session {
@@ -98,6 +105,7 @@ impl Session {
             redo: RedoLog::default(),
             state: State::Active,
             duplicate: None,
+            attachment: Some(pool.services().locality().attach()),
             pool,
         }
     }
@@ -128,6 +136,17 @@ impl Session {
     /// The isolation level in force.
     pub fn isolation(&self) -> Isolation {
         self.snapshots.isolation()
+    }
+
+    /// Lets the thread off that used the session, and pins the calling one instead.
+    pub fn enter_thread(&mut self) {
+        self.attachment = Some(self.pool.services().locality().attach());
+    }
+
+    /// Lets the thread off that used the session: it has the affinity back that it had before,
+    /// unless another session keeps it. Returns whether the session had one.
+    pub fn leave_thread(&mut self) -> bool {
+        self.attachment.take().is_some()
     }
 
     /// Overrides the pool's lock wait timeout for this session.

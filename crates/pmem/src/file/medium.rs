@@ -94,11 +94,9 @@ impl FileMedium {
     }
 
     fn map(&self, name: &str, what: &str, file: &File, len: u64) -> Result<Region> {
-        let numa_node = self.device.numa_node;
         if len == 0 {
             let mapping = Mapping {
                 name: name.to_owned(),
-                numa_node,
                 functions: PLAIN,
                 hook: None,
                 model: None,
@@ -110,7 +108,7 @@ impl FileMedium {
         let backing = FileMapping::new(what, file, len, self.mode == Mode::Dax, self.granularity)?;
         let (base, functions) = (backing.base(), backing.functions());
         let (name, model) = (name.to_owned(), self.model.clone());
-        let mapping = Mapping { name, numa_node, functions, hook: None, model, backing: Box::new(backing) };
+        let mapping = Mapping { name, functions, hook: None, model, backing: Box::new(backing) };
         // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is
         // dropped.
         Ok(unsafe { Region::new(base, len, mapping) })

@@ -222,7 +222,6 @@ impl SimMedium {
         let (base, len) = (file.buffer().base(), file.len);
         let mapping = Mapping {
             name: name.to_owned(),
-            numa_node: None,
             functions: PLAIN,
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
             model: None,
