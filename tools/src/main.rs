@@ -8,6 +8,7 @@
 
 mod bench;
 mod drive;
+mod plots;
 mod shared;
 mod sqldiff;
 mod test;
@@ -45,6 +46,7 @@ usage: cargo xtask COMMAND
                                                NAME: load, commit, point, update, scan, mass, stall, switch, recovery, restart, memory, space,
                                                many, soak, engine, lanes, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak
+  plots                                        draw the pictures of docs/benchmarks anew from the results beside them
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
@@ -98,6 +100,10 @@ fn run() -> Result<()> {
         "sim" => sim::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        "plots" => {
+            args.finish()?;
+            plots::run()
+        }
         // Not for people: what `bench kv` starts.
         "floor" => bench::floor(&args.rest()),
         "sqldiff" => sqldiff::run(args),
