@@ -12,6 +12,7 @@ pub mod output;
 pub mod own;
 pub mod peers;
 pub mod plan;
+pub mod sampler;
 pub mod scratch;
 pub mod store;
 pub mod system;

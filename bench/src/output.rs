@@ -2,8 +2,8 @@
 //! standard error.
 //!
 //! `{"system", "case", "metric", "value"}` is one value of one round; `{"medium": TEXT}` names the
-//! medium, `{"note": TEXT}` is printed as it is, and `{"default": VALUE, "system", "parameter"}`
-//! gives the default of a map's parameter.
+//! medium, `{"note": TEXT}` is printed as it is, `{"sample": {...}}` is what [`crate::sampler`]
+//! sees, and `{"default": VALUE, "system", "parameter"}` gives the default of a map's parameter.
 
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -17,6 +17,11 @@ fn line(value: &Value) {
 /// Prints one value of one round.
 pub fn value(system: &str, case: &str, metric: &str, value: f64) {
     line(&json!({"system": system, "case": case, "metric": metric, "value": value}));
+}
+
+/// Prints a sample of this process (see [`crate::sampler`]).
+pub fn sample(sample: Value) {
+    line(&json!({"sample": sample}));
 }
 
 /// Names the medium of the data.

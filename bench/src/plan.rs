@@ -2,6 +2,7 @@
 
 use crate::output;
 use crate::own::medium;
+use crate::sampler::Sampler;
 use crate::scratch::Scratch;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,23 +14,26 @@ pub struct Plan {
     directory: PathBuf,
     quick: bool,
     quick_time: Duration,
+    series: bool,
 }
 
 impl Plan {
-    /// Reads `--dir DIR [--quick]` from the command line. `other` gets each further word, with a
-    /// way to take its value, and says whether it knows the word. After `quick_time` of a quick run
-    /// no further round begins.
+    /// Reads `--dir DIR [--quick] [--series]` from the command line. `other` gets each further
+    /// word, with a way to take its value, and says whether it knows the word. After `quick_time`
+    /// of a quick run no further round begins.
     pub fn parse(
         quick_time: Duration,
         mut other: impl FnMut(&str, &mut dyn FnMut() -> Result<String, String>) -> Result<bool, String>,
     ) -> Result<Plan, String> {
         let mut words = std::env::args().skip(1);
-        let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, quick_time };
+        let mut plan =
+            Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, quick_time, series: false };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--dir" => plan.directory = value()?.into(),
                 "--quick" => plan.quick = true,
+                "--series" => plan.series = true,
                 _ if other(&word, &mut value)? => {}
                 _ => return Err(format!("unexpected argument {word}")),
             }
@@ -38,6 +42,11 @@ impl Plan {
             return Err("which directory?".into());
         }
         Ok(plan)
+    }
+
+    /// Samples this process, if that was asked for.
+    pub fn sampler(&self) -> Option<Sampler> {
+        self.series.then(Sampler::start)
     }
 
     /// Prints what lies below the directory.

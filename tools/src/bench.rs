@@ -32,6 +32,7 @@ mod purge;
 mod recovery;
 mod report;
 mod restart;
+mod sampling;
 mod scan;
 mod soak;
 mod space;
@@ -51,6 +52,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
 use report::Report;
+use sampling::Recorder;
 use serde_json::Value;
 
 use crate::drive::plugin;
@@ -128,10 +130,12 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     }
 }
 
-/// `bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]`
+/// `bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only]
+/// [--warehouses N] [--threads N]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
+    let series: Option<PathBuf> = args.option("--series")?;
     let docs = args.flag("--docs");
     let warehouses: Option<u32> = args.option("--warehouses")?;
     let threads: Option<u32> = args.option("--threads")?;
@@ -143,11 +147,18 @@ pub fn run(mut args: Args) -> Result<()> {
         plugin::build()?;
     }
     let names: Vec<&str> = if name == "all" { NAMES.to_vec() } else { vec![name.as_str()] };
-    let mut reports = Vec::new();
+    let (mut reports, mut all_series) = (Vec::new(), Vec::new());
     for name in names {
-        let report = run_one(name, &Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads))?;
+        // It has to outlive threads, and the process ends soon.
+        let recorder = series.is_some().then(|| &*Box::leak(Box::new(Recorder::new())));
+        let plan = Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads).with_recorder(recorder);
+        let report = run_one(name, &plan)?;
         print!("{report}");
+        all_series.extend(recorder.map(|recorder| report.with_series(recorder.take())));
         reports.push(report);
+    }
+    if let Some(path) = series {
+        report::write_json(&path, &if name == "all" { all_series.into() } else { all_series.remove(0) })?;
     }
     if docs {
         document::write(&reports)?;

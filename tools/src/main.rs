@@ -8,6 +8,7 @@
 
 mod bench;
 mod drive;
+mod plots;
 mod shared;
 mod sqldiff;
 mod test;
@@ -41,10 +42,11 @@ usage: cargo xtask COMMAND
   kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
   kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
   kv-page                                      the page of a replica in a browser, also after the leader was killed
-  bench NAME|all [--quick] [--json FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
+  bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only] [--warehouses N] [--threads N]
                                                NAME: load, commit, point, update, scan, mass, stall, switch, recovery, restart, memory, space,
                                                many, soak, engine, lanes, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak
+  plots                                        draw the pictures of docs/benchmarks anew from the results beside them
   crash-server [--seed N] [--rounds N] [--engine NAME]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
@@ -98,6 +100,10 @@ fn run() -> Result<()> {
         "sim" => sim::run(&args.rest()),
         "mtr" => mtr::run(&args.rest()),
         "bench" => bench::run(args),
+        "plots" => {
+            args.finish()?;
+            plots::run()
+        }
         // Not for people: what `bench kv` starts.
         "floor" => bench::floor(&args.rest()),
         "sqldiff" => sqldiff::run(args),

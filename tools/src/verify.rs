@@ -17,11 +17,12 @@ use std::process::Command;
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::plots;
 use crate::shared::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
@@ -32,6 +33,7 @@ const STEPS: [Step; 13] = [
     ("rooms and files without circles", || rooms::check(&metadata(true)?)),
     ("files of the plugin without circles", plugin::check),
     ("invariants are cited", invariants::check),
+    ("pictures of docs/benchmarks agree with their results", plots::check),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
     ("clippy", clippy),
     ("docs", docs),

@@ -2,6 +2,7 @@
 //! their names with them.
 
 use crate::pool::Pool;
+use perdura_pmem::Content;
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
@@ -49,6 +50,17 @@ counters! {
     bytes_written,
     /// Bytes stored past the cache, by the whole process.
     bytes_written_past_cache,
+    /// Bytes sent to the medium of the log and its superblock, by the whole process: lines flushed,
+    /// each whole, and bytes past the cache.
+    medium_bytes_log,
+    /// The same of versions of rows, with the heads of their files.
+    medium_bytes_versions,
+    /// The same of row directories.
+    medium_bytes_directory,
+    /// The same of leaves of indexes.
+    medium_bytes_index,
+    /// The same of all else.
+    medium_bytes_other,
     /// Bytes queued for pre-fault (gauge).
     prefault_queued_bytes,
     /// Bytes that pre-fault has touched.
@@ -115,6 +127,11 @@ impl Counters {
             lines_flushed: pmem.flushed_lines,
             bytes_written: pmem.written_bytes,
             bytes_written_past_cache: pmem.nt_bytes,
+            medium_bytes_log: pmem.medium_bytes(Content::Log),
+            medium_bytes_versions: pmem.medium_bytes(Content::Versions),
+            medium_bytes_directory: pmem.medium_bytes(Content::Directory),
+            medium_bytes_index: pmem.medium_bytes(Content::Index),
+            medium_bytes_other: pmem.medium_bytes(Content::Other),
             prefault_queued_bytes: prefault.map_or(0, |service| service.queued_bytes()),
             prefault_done_bytes: prefault.map_or(0, |service| service.done_bytes()),
             prefault_failures: prefault.map_or(0, |service| service.failures()),

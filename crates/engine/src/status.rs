@@ -152,6 +152,15 @@ impl fmt::Display for Status {
         )?;
         writeln!(
             f,
+            "  to the medium: {} of log, {} of versions, {} of directory, {} of indexes, {} of other things",
+            mib(counters.medium_bytes_log),
+            mib(counters.medium_bytes_versions),
+            mib(counters.medium_bytes_directory),
+            mib(counters.medium_bytes_index),
+            mib(counters.medium_bytes_other)
+        )?;
+        writeln!(
+            f,
             "  pre-fault: {} done, {} to do, {} requests failed",
             mib(counters.prefault_done_bytes),
             mib(counters.prefault_queued_bytes),

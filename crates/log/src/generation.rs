@@ -6,7 +6,7 @@ use crate::format::lane_name;
 use crate::lane_pins::LanePins;
 use crate::superblock::GenerationEntry;
 use crossbeam_utils::CachePadded;
-use perdura_pmem::{Medium, Region};
+use perdura_pmem::{Content, Medium, Region};
 use smallvec::SmallVec;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
@@ -254,7 +254,7 @@ pub(crate) fn create_lanes(
     for lane in 0..lanes {
         let name = lane_name(generation, lane);
         let created = medium.create(&name, lane_bytes).and_then(|region| {
-            regions.push(region);
+            regions.push(region.holding(Content::Log));
             regions[lane as usize].sync()
         });
         if let Err(error) = created {

@@ -19,7 +19,7 @@ use crate::txn::LogTxn;
 use crate::{Csn, TxnId};
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace::span;
-use perdura_pmem::{Medium, Region};
+use perdura_pmem::{Content, Medium, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -261,7 +261,7 @@ fn open_generations(medium: &dyn Medium, superblock: &Superblock) -> Result<Vec<
 
 fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region> {
     let region = match medium.open(name) {
-        Ok(region) => region,
+        Ok(region) => region.holding(Content::Log),
         Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {
             let seen = "the log file is missing; restore it, or the pool from a backup";
             return Err(Error::damaged(name, 0, seen).caused_by(error));

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Device, SUPERBLOCK_NAME, Superblock};
 use perdura_pmem::trace::{TRANSIENT, span};
-use perdura_pmem::{Medium, Mutant, Region};
+use perdura_pmem::{Content, Medium, Mutant, Region};
 
 /// The superblock's file and its present content.
 ///
@@ -22,7 +22,7 @@ pub(crate) struct SuperFile {
 impl SuperFile {
     /// Creates a file with this content; its blocks are synced, its name is not.
     pub(crate) fn create(medium: &dyn Medium, name: &str, content: Superblock) -> Result<SuperFile> {
-        let region = medium.create(name, COPIES * COPY_BYTES)?;
+        let region = medium.create(name, COPIES * COPY_BYTES)?.holding(Content::Log);
         let mut file = SuperFile { region, current: content.clone(), first: 0 };
         file.write(content)?;
         file.region.sync()?;
@@ -31,7 +31,7 @@ impl SuperFile {
 
     /// Opens a file. Errors: those of [`Superblock::decode`], or the medium's.
     pub(crate) fn open(medium: &dyn Medium, name: &str) -> Result<SuperFile> {
-        let region = medium.open(name)?;
+        let region = medium.open(name)?.holding(Content::Log);
         let mut bytes = vec![0; region.len().min(COPIES * COPY_BYTES) as usize];
         region.read(0, &mut bytes);
         let (current, copy) = Superblock::decode(name, &bytes)?;

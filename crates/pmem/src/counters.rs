@@ -1,14 +1,39 @@
-//! Process-wide counters of what goes to the medium.
+//! Process-wide counters of what goes to the medium, told apart by what it is of.
 //!
 //! Each thread adds to a slot of its own (relaxed load and store, no locked instruction); slots are
 //! never freed, only handed from an ended thread to a new one, so a sum over all slots is the total
 //! since the process began.
 
+use crate::units::LINE_BYTES;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Content of a region, by which the bytes sent to the medium are counted. Each clone of a region
+/// has its own ([`crate::Region::holding`]), so a file that holds several things has a clone for
+/// each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Content {
+    /// None of the others.
+    Other,
+    /// The log, with its superblock.
+    Log,
+    /// Versions of rows, with the heads of their files.
+    Versions,
+    /// The row directory.
+    Directory,
+    /// Leaves of indexes.
+    Index,
+}
+
+impl Content {
+    /// All of them, each at its own number.
+    pub const ALL: [Content; 5] = [Content::Other, Content::Log, Content::Versions, Content::Directory, Content::Index];
+    const COUNT: usize = Content::ALL.len();
+}
 
 /// Totals since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,12 +50,19 @@ pub struct Counters {
     pub modelled_ps: u64,
     /// Time that modelled devices were given work for, in picoseconds.
     pub modelled_device_ps: u64,
+    medium_bytes: [u64; Content::COUNT],
 }
 
 impl Counters {
     /// Bytes flushed: lines of 64 bytes.
     pub fn flushed_bytes(&self) -> u64 {
-        self.flushed_lines * 64
+        self.flushed_lines * LINE_BYTES
+    }
+
+    /// Bytes sent to the medium from regions that hold `content`: lines flushed, each whole, and
+    /// bytes past the cache. All contents together are [`Counters::flushed_bytes`] and `nt_bytes`.
+    pub fn medium_bytes(&self, content: Content) -> u64 {
+        self.medium_bytes[content as usize]
     }
 
     /// Difference from `earlier`.
@@ -42,6 +74,8 @@ impl Counters {
             written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
             modelled_ps: self.modelled_ps.wrapping_sub(earlier.modelled_ps),
             modelled_device_ps: self.modelled_device_ps.wrapping_sub(earlier.modelled_device_ps),
+            medium_bytes: Content::ALL
+                .map(|content| self.medium_bytes(content).wrapping_sub(earlier.medium_bytes(content))),
         }
     }
 }
@@ -49,8 +83,8 @@ impl Counters {
 #[derive(Default)]
 struct Slot {
     fences: AtomicU64,
-    flushed_lines: AtomicU64,
-    nt_bytes: AtomicU64,
+    flushed_lines: [AtomicU64; Content::COUNT],
+    nt_bytes: [AtomicU64; Content::COUNT],
     written_bytes: AtomicU64,
     modelled_ps: AtomicU64,
     modelled_device_ps: AtomicU64,
@@ -59,8 +93,15 @@ struct Slot {
 impl Slot {
     fn add_to(&self, sum: &mut Counters) {
         sum.fences = sum.fences.wrapping_add(self.fences.load(Ordering::Relaxed));
-        sum.flushed_lines = sum.flushed_lines.wrapping_add(self.flushed_lines.load(Ordering::Relaxed));
-        sum.nt_bytes = sum.nt_bytes.wrapping_add(self.nt_bytes.load(Ordering::Relaxed));
+        for content in Content::ALL {
+            let number = content as usize;
+            let lines = self.flushed_lines[number].load(Ordering::Relaxed);
+            let bytes = self.nt_bytes[number].load(Ordering::Relaxed);
+            sum.flushed_lines = sum.flushed_lines.wrapping_add(lines);
+            sum.nt_bytes = sum.nt_bytes.wrapping_add(bytes);
+            let both = lines.wrapping_mul(LINE_BYTES).wrapping_add(bytes);
+            sum.medium_bytes[number] = sum.medium_bytes[number].wrapping_add(both);
+        }
         sum.written_bytes = sum.written_bytes.wrapping_add(self.written_bytes.load(Ordering::Relaxed));
         sum.modelled_ps = sum.modelled_ps.wrapping_add(self.modelled_ps.load(Ordering::Relaxed));
         sum.modelled_device_ps = sum.modelled_device_ps.wrapping_add(self.modelled_device_ps.load(Ordering::Relaxed));
@@ -129,13 +170,13 @@ pub(crate) fn fence() {
 }
 
 #[inline]
-pub(crate) fn flushed(lines: u64) {
-    add(&local().flushed_lines, lines);
+pub(crate) fn flushed(content: Content, lines: u64) {
+    add(&local().flushed_lines[content as usize], lines);
 }
 
 #[inline]
-pub(crate) fn written_nt(bytes: u64) {
-    add(&local().nt_bytes, bytes);
+pub(crate) fn written_nt(content: Content, bytes: u64) {
+    add(&local().nt_bytes[content as usize], bytes);
 }
 
 #[inline]
@@ -163,4 +204,35 @@ pub(crate) fn of_this_thread() -> Counters {
     let mut sum = Counters::default();
     local().add_to(&mut sum);
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, of_this_thread};
+    use crate::{Medium, SimMedium};
+
+    /// One file holds versions, directory and leaves: a clone for each must not add to another's
+    /// count, and no byte may be missing from their sum.
+    #[test]
+    fn clones_of_a_region_count_apart() {
+        let region = SimMedium::new().create("f", 4096).expect("there is room");
+        let (versions, directory) = (region.holding(Content::Versions), region.holding(Content::Directory));
+        let before = of_this_thread();
+        versions.write_nt(0, &[1; 100]);
+        directory.store(256, 1);
+        directory.flush(256, 8);
+        directory.clone().flush(60, 8);
+        region.zero(1024, 64);
+        region.fence();
+        let since = of_this_thread().since(&before);
+        let found = Content::ALL.map(|content| since.medium_bytes(content));
+        assert_eq!(found, [64, 0, 100, 3 * 64, 0]);
+        assert_eq!(found.iter().sum::<u64>(), since.flushed_bytes() + since.nt_bytes);
+        assert_eq!((since.fences, since.flushed_lines, since.nt_bytes), (1, 3, 164));
+    }
+
+    #[test]
+    fn each_content_is_at_its_number() {
+        assert!(Content::ALL.iter().enumerate().all(|(number, content)| *content as usize == number));
+    }
 }

@@ -41,7 +41,7 @@ pub mod sync;
 pub mod trace;
 mod units;
 
-pub use counters::{Counters, counters};
+pub use counters::{Content, Counters, counters};
 pub use detail::Detail;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};

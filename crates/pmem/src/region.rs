@@ -1,7 +1,7 @@
 //! One mapped file, and the only door through which persistent memory is stored to (I10).
 
 use crate::ahead::prefetch;
-use crate::counters;
+use crate::counters::{self, Content};
 use crate::error::Result;
 pub(crate) use crate::functions::{Functions, PLAIN};
 use crate::model::Device;
@@ -54,6 +54,7 @@ pub struct Region {
     base: *mut u8,
     len: u64,
     door: Door,
+    content: Content,
     mapping: Arc<Mapping>,
 }
 
@@ -86,12 +87,22 @@ impl Region {
             (None, Some(_)) => Door::Modelled,
             (None, None) => Door::Plain,
         };
-        Region { base, len, door, mapping: Arc::new(mapping) }
+        Region { base, len, door, content: Content::Other, mapping: Arc::new(mapping) }
     }
 
     /// Name the file had when it was created or opened, or last given by [`Region::rename`].
     pub fn name(&self) -> &str {
         &self.mapping.name
+    }
+
+    /// A clone whose flushes and copies past the cache count as those of `content`.
+    pub fn holding(&self, content: Content) -> Region {
+        Region { content, ..self.clone() }
+    }
+
+    /// Content that its flushes and copies past the cache count as.
+    pub fn content(&self) -> Content {
+        self.content
     }
 
     /// Length of the file in bytes.
@@ -265,7 +276,7 @@ impl Region {
     #[track_caller]
     pub fn write_nt(&self, offset: u64, source: &[u8]) {
         let target = self.at(offset, source.len() as u64);
-        counters::written_nt(source.len() as u64);
+        counters::written_nt(self.content, source.len() as u64);
         if self.door != Door::Plain {
             if self.door == Door::Hooked {
                 // SAFETY: as in write().
@@ -282,7 +293,7 @@ impl Region {
     #[track_caller]
     pub fn zero(&self, offset: u64, len: u64) {
         let target = self.at(offset, len);
-        counters::written_nt(len);
+        counters::written_nt(self.content, len);
         if self.door != Door::Plain {
             if self.door == Door::Hooked {
                 // SAFETY: as in write().
@@ -345,7 +356,7 @@ impl Region {
     #[inline]
     fn flush_from(&self, offset: u64, len: u64, site: &'static Location<'static>) {
         let target = self.at(offset, len);
-        counters::flushed(lines(offset, len));
+        counters::flushed(self.content, lines(offset, len));
         if self.door != Door::Plain {
             if self.door == Door::Hooked {
                 return self.hook().flush(offset, len, site);

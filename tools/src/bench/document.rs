@@ -1,5 +1,6 @@
 //! Writes the results into docs/benchmarks.md, between its two markers, one section for each
-//! benchmark. A new run replaces the benchmark's section. The rest of the page is written by hand.
+//! benchmark. A new run replaces the benchmark's section, and what is kept of it and drawn beside
+//! the page (`plots`). The rest of the page is written by hand.
 //!
 //! A benchmark with few series shows all values. One with many shows medians, with a column for
 //! each system.
@@ -9,6 +10,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 
 use super::report::{NOT_SUPPORTED, Report, Series};
+use crate::plots::{self, Kept, Outcome};
 use crate::shared::{paths, process};
 
 const BEGIN: &str = "<!-- measured -->\n";
@@ -22,7 +24,8 @@ const SERIES_MAX: usize = 40;
 pub fn write(reports: &[Report]) -> Result<()> {
     let path = paths::top().join("docs/benchmarks.md");
     let page = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let sections = reports.iter().map(|report| Ok((report.bench, render(report)?))).collect::<Result<Vec<_>>>()?;
+    let section = |report: &Report| Ok((report.bench, render(report, &plots::keep(&kept(report))?)?));
+    let sections = reports.iter().map(section).collect::<Result<Vec<_>>>()?;
     let page = replace(&page, &sections).with_context(|| format!("{} has no markers", path.display()))?;
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }
@@ -46,9 +49,32 @@ fn replace(page: &str, sections: &[(&str, String)]) -> Option<String> {
     Some(format!("{before}{BEGIN}{all}{END}{after}"))
 }
 
-fn render(report: &Report) -> Result<String> {
+/// The part of a report that is kept beside the page.
+fn kept(report: &Report) -> Kept {
+    let outcome = |series: &Series| Outcome {
+        system: series.system.clone(),
+        case: series.case.clone(),
+        metric: series.metric.to_owned(),
+        unit: series.unit.to_owned(),
+        median: series.median(),
+        least: series.runs.iter().copied().reduce(f64::min),
+        most: series.runs.iter().copied().reduce(f64::max),
+    };
+    Kept {
+        bench: report.bench.to_owned(),
+        machine: process::machine(),
+        medium: report.medium.clone(),
+        workload: report.workload.clone(),
+        results: report.series.iter().filter(|series| !series.runs.is_empty()).map(outcome).collect(),
+    }
+}
+
+fn render(report: &Report, pictures: &[String]) -> Result<String> {
     let mut text = format!("\n{}\n\n", report.workload);
     writeln!(text, "Machine: {}. Medium: {}.\n", process::machine(), report.medium)?;
+    for name in pictures {
+        writeln!(text, "{}\n", plots::link(name))?;
+    }
     if report.series.len() > SERIES_MAX {
         render_medians(&mut text, report)?;
     } else {
@@ -146,7 +172,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::report::Report;
-    use super::{BEGIN, END, render_medians, render_series, replace};
+    use super::{BEGIN, END, kept, render, render_medians, render_series, replace};
 
     #[test]
     fn only_the_sections_given_change() {
@@ -156,6 +182,18 @@ mod tests {
         let expected = format!("head\n{BEGIN}\n### one\n\n1\n\n### two\n\nnew\n\n### three\n\n3\n{END}\ntail\n");
         assert_eq!(new, expected);
         assert_eq!(replace("no markers", &sections), None);
+    }
+
+    #[test]
+    fn a_section_shows_its_pictures_and_what_is_kept_has_the_spread() {
+        let mut report = Report::new("load", "rows".into(), "tmpfs".into());
+        [3.0, 1.0, 2.0].into_iter().for_each(|value| report.add("perdura", "local", "time_s", "s", value));
+        report.not_supported("memory", "local", "time_s", "s");
+        let text = render(&report, &["load".to_owned()]).unwrap();
+        assert!(text.contains("\n\n![load](benchmarks/load.svg)\n\n| case"), "{text}");
+        let kept = kept(&report);
+        let [outcome] = kept.results.as_slice() else { panic!("a case without values has none to keep") };
+        assert_eq!((outcome.median, outcome.least, outcome.most), (2.0, Some(1.0), Some(3.0)));
     }
 
     /// A median of no values would look like a figure.

@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::plan::Plan;
 use super::report::Report;
+use super::sampling::Watch;
 use super::systems::{self, System};
 use crate::drive::server::Server;
 use crate::drive::sysbench::{self, TABLES};
@@ -52,6 +53,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     for share in SHARES {
         servers.restart(bytes * share / 100, share == SHARES[0])?;
         servers.warm(rows)?;
+        let _watches = servers.watch(&plan);
         for (script, _) in SCRIPTS {
             let case = format!("{share}/{script}");
             let mut runs = 0;
@@ -59,6 +61,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 // The systems of a round choose the same rows. sysbench takes 0 for no seed.
                 let seed = runs / systems.len() + 1;
                 runs += 1;
+                plan.running(system.name(), &case);
                 let server = servers.of(system);
                 let outcome = sysbench::run(server, script, rows, THREADS, lasting(&plan), seed)?;
                 report.add(system.name(), &case, TPS, "1/s", outcome.tps);
@@ -96,6 +99,11 @@ impl Servers {
     fn of(&self, system: System) -> &Server {
         let found = self.0.iter().find(|(other, _)| *other == system);
         &found.expect("only systems that take part are asked for").1
+    }
+
+    /// Samples the servers until these are dropped, if samples are wanted.
+    fn watch(&self, plan: &Plan) -> Vec<Watch> {
+        self.0.iter().filter_map(|(system, server)| plan.watch(system.name(), server)).collect()
     }
 
     /// Fills all. InnoDB's buffer pool is larger than the data then.

@@ -44,10 +44,12 @@ pub fn run(plan: &Plan) -> Result<Report> {
     ];
     let systems = systems::chosen(plan, &candidates);
     let servers = Servers::start(&systems)?;
+    let _watches = servers.watch(plan);
     let files = (0..LOADERS).map(|loader| csv::paper(rows, loader)).collect::<Result<Vec<_>>>()?;
     let mut report = servers.report("load", format!("{LOADERS} loaders, {rows} rows each, {} columns", 5))?;
     for (case, local) in [("local", true), ("server", false)] {
         systems::rounds(&plan.until(QUICK_TIME), plan.rounds(), &systems, |system| {
+            plan.running(system.name(), case);
             let took = load(servers.of(system), system, &files, rows, local)?;
             report.add(system.name(), case, METRIC, "s", took.as_secs_f64());
             Ok(())
@@ -57,9 +59,11 @@ pub fn run(plan: &Plan) -> Result<Report> {
         let rows = rows * LOADERS / loaders;
         let files = (0..loaders).map(|loader| csv::paper(rows, loader)).collect::<Result<Vec<_>>>()?;
         let rounds = if plan.quick { 1 } else { 3 };
+        let case = format!("local/{loaders}");
         systems::rounds(plan, rounds, &systems, |system| {
+            plan.running(system.name(), &case);
             let took = load(servers.of(system), system, &files, rows, true)?;
-            report.add(system.name(), &format!("local/{loaders}"), METRIC, "s", took.as_secs_f64());
+            report.add(system.name(), &case, METRIC, "s", took.as_secs_f64());
             Ok(())
         })?;
     }

@@ -31,6 +31,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let systems = systems::chosen(plan, &candidates);
     let mut report = {
         let servers = Servers::start(&systems)?;
+        let _watches = servers.watch(plan);
         let workload = format!(
             "one transaction changes {rows} freshly loaded rows of 5 columns, or half of them; with keys, of 6 columns"
         );

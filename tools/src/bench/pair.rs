@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 
 use super::plan::Plan;
 use super::report::Report;
+use super::sampling::Watch;
 use super::systems::{self, System};
 use crate::drive::server::Server;
 use crate::shared::{client, process};
@@ -40,6 +41,12 @@ impl Pair {
     pub fn of(&self, system: System) -> &Server {
         let place = self.systems.iter().position(|other| *other == system);
         &self.servers[place.expect("only systems that take part are asked for")]
+    }
+
+    /// Samples the servers until these are dropped or the servers restart, if samples are wanted.
+    pub fn watch(&self, plan: &Plan) -> Vec<Watch> {
+        let pairs = self.systems.iter().zip(&self.servers);
+        pairs.filter_map(|(system, server)| plan.watch(system.name(), server)).collect()
     }
 
     /// Shuts the servers down and starts them on the same data, with a binary log.

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::sampling::{Recorder, Watch};
+use crate::drive::server::Server;
+
 /// When a quick run has lasted this long, it begins no further round.
 const QUICK_TIME: Duration = Duration::from_secs(40);
 
@@ -16,6 +19,8 @@ pub struct Plan {
     pub warehouses: Option<u32>,
     /// Threads of `sysbench`, if the command line names a number.
     pub threads: Option<u32>,
+    /// Takes samples of the processes, if the command line asks for them.
+    pub recorder: Option<&'static Recorder>,
     begun: Instant,
     time: Duration,
 }
@@ -24,7 +29,7 @@ impl Plan {
     /// A benchmark that begins now.
     pub fn new(quick: bool, perdura: bool) -> Self {
         let time = if quick { QUICK_TIME } else { Duration::MAX };
-        Self { quick, perdura, warehouses: None, threads: None, begun: Instant::now(), time }
+        Self { quick, perdura, warehouses: None, threads: None, recorder: None, begun: Instant::now(), time }
     }
 
     /// The same with so many warehouses.
@@ -35,6 +40,23 @@ impl Plan {
     /// The same with so many threads of a client.
     pub fn with_threads(self, threads: Option<u32>) -> Self {
         Self { threads, ..self }
+    }
+
+    /// The same, with samples of the processes.
+    pub fn with_recorder(self, recorder: Option<&'static Recorder>) -> Self {
+        Self { recorder, ..self }
+    }
+
+    /// Samples a server under a name of its own until this is dropped, if samples are wanted.
+    pub fn watch(&self, name: &str, server: &Server) -> Option<Watch> {
+        self.recorder.map(|recorder| recorder.watch(name, server))
+    }
+
+    /// Notes for the samples which case of which system runs from now on.
+    pub fn running(&self, system: &str, case: &str) {
+        if let Some(recorder) = self.recorder {
+            recorder.running(system, case);
+        }
     }
 
     /// The same, for a part of the benchmark whose last round should end so long after the begin if

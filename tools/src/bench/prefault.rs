@@ -71,16 +71,19 @@ fn large_pages(plan: &Plan, report: &mut Report) -> Result<()> {
 fn by_sql(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
     let files = (0..LOADERS).map(|loader| csv::paper(rows, loader)).collect::<Result<Vec<_>>>()?;
     let loads: Vec<String> = files.iter().map(|file| client::load_statement(false, file, "loaded", "")).collect();
-    let mut servers = Vec::new();
+    let (mut servers, mut watches) = (Vec::new(), Vec::new());
     for (case, prefault) in [("off", "OFF"), ("4k", "ON")] {
         let mut options = systems::options(true);
         options.extra.push(format!("--perdura-prefault={prefault}"));
         options.extra.push("--perdura-data-file-size=8M".to_owned());
-        servers.push((case, Server::start_new(options)?));
+        let server = Server::start_new(options)?;
+        watches.extend(plan.watch(&format!("sql {case}"), &server));
+        servers.push((case, server));
     }
     for round in 0..plan.rounds() {
         for turn in 0..servers.len() {
             let (case, server) = &servers[(round + turn) % 2];
+            plan.running("sql", case);
             let mut connection = server.connect()?;
             let engine = System::Perdura.engine();
             client::execute(&mut connection, &[format!("CREATE TABLE loaded ({}) ENGINE={engine}", csv::COLUMNS)])?;

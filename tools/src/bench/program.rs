@@ -14,6 +14,9 @@ use super::plan::Plan;
 use super::report::Report;
 use crate::shared::{paths, process};
 
+/// Programs that sample themselves if they are asked to.
+const SAMPLED: [&str; 4] = ["lanes", "log", "transactions", "tpcc"];
+
 /// Runs the program `name` with `words`, and with the options that all programs take. Returns its
 /// lines.
 pub fn run(name: &str, words: &[&str], plan: &Plan) -> Result<Vec<Value>> {
@@ -36,6 +39,9 @@ pub fn run_within(within: &[&str], name: &str, words: &[&str], directory: &Path,
     if plan.quick {
         command.arg("--quick");
     }
+    if plan.recorder.is_some() && SAMPLED.contains(&name) {
+        command.arg("--series");
+    }
     // libpmemobj reads this variable when it is loaded, and then treats the medium as the maps do.
     command.env("PMEM_IS_PMEM_FORCE", "1").stdout(Stdio::piped());
     let mut program = command.spawn().context("cannot run cargo")?;
@@ -47,7 +53,11 @@ pub fn run_within(within: &[&str], name: &str, words: &[&str], directory: &Path,
     let lines: Result<Vec<Value>> = lines.collect();
     let status = program.wait()?;
     ensure!(status.success(), "the benchmark program {name}: {status}");
-    lines
+    let mut lines = lines?;
+    if let Some(recorder) = plan.recorder.filter(|_| SAMPLED.contains(&name)) {
+        recorder.take_samples(&[name].iter().chain(words).copied().collect::<Vec<_>>().join(" "), &mut lines);
+    }
+    Ok(lines)
 }
 
 /// The medium that the program names.

@@ -190,6 +190,12 @@ impl Report {
         }
     }
 
+    /// The samples that were taken meanwhile, as JSON, with what they are of.
+    pub fn with_series(&self, series: Vec<Value>) -> Value {
+        json!({"bench": self.bench, "machine": crate::shared::process::machine(), "medium": self.medium,
+               "workload": self.workload, "series": series})
+    }
+
     /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let results: Vec<Value> = self

@@ -43,7 +43,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
             );
             report = Some(Report::new("soak", workload, systems::medium(&server)?));
         }
-        soak(&server, system, rows, window, report.as_mut().expect("it was just made"))?;
+        soak(plan, &server, system, rows, window, report.as_mut().expect("it was just made"))?;
     }
     let mut report = report.context("no system takes part")?;
     let slower =
@@ -68,7 +68,9 @@ fn growth(values: &[f64]) -> Option<f64> {
 }
 
 /// One system's run.
-fn soak(server: &Server, system: System, rows: u64, window: Duration, report: &mut Report) -> Result<()> {
+fn soak(plan: &Plan, server: &Server, system: System, rows: u64, window: Duration, report: &mut Report) -> Result<()> {
+    plan.running(system.name(), "fill");
+    let _watch = plan.watch(system.name(), server);
     load::prepare(server, system, rows)?;
     let mut sampler = Sampler::new(server, system)?;
     let load = &Load::new();
@@ -78,6 +80,7 @@ fn soak(server: &Server, system: System, rows: u64, window: Duration, report: &m
         // However this ends, the sessions do.
         let stop = load.stop_on_drop();
         for (part, windows) in PARTS {
+            plan.running(system.name(), part);
             let reader = if part == READER { Some(Reader::open(server)?) } else { None };
             for _ in 0..windows {
                 let (begun, before) = (Instant::now(), load.operations());

@@ -59,6 +59,7 @@ struct Part<'a> {
 impl Part<'_> {
     fn measure(&self, report: &mut Report) -> Result<()> {
         let systems = &self.pair.systems;
+        let _watches = self.pair.watch(&self.plan);
         let both = (workload::lasting(&self.plan) + Duration::from_millis(700)) * systems.len() as u32;
         let rounds = if self.plan.quick { 1 } else { workload::ROUNDS };
         for case in workload::cases(&self.plan, self.binary_log) {
@@ -85,6 +86,7 @@ impl Part<'_> {
             // The logs of the runs before take room on the medium.
             client::execute(&mut server.connect()?, &["RESET MASTER"])?;
         }
+        self.plan.running(system.name(), name);
         let lasting = workload::lasting(&self.plan);
         let run = || tool::run(server, case.script.name, self.rows, case.threads, lasting, seed);
         let (outcome, cpu) = pair::server_cpu(server, run)?;

@@ -14,6 +14,7 @@ use mysql::prelude::Queryable;
 
 use super::plan::Plan;
 use super::report::Report;
+use super::sampling::Watch;
 use crate::drive::plugin;
 use crate::drive::server::{Options, Server};
 use crate::shared::{client, paths, process};
@@ -128,6 +129,12 @@ impl Servers {
             (System::InnodbPwrite, Some(server)) => server,
             _ => &self.main,
         }
+    }
+
+    /// Samples all servers until these are dropped, if samples are wanted.
+    pub fn watch(&self, plan: &Plan) -> Vec<Watch> {
+        let servers = [("main", Some(&self.main)), ("innodb_pwrite", self.pwrite.as_ref())];
+        servers.into_iter().filter_map(|(name, server)| plan.watch(name, server?)).collect()
     }
 
     /// The medium as the engine found it; without Perdura the file system that holds the data.

@@ -6,6 +6,7 @@ use crate::together::at_once;
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
 use perdura_bench::plan::Plan;
+use perdura_bench::sampler;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -20,6 +21,7 @@ pub fn run(plan: &Plan) {
     for _ in 0..plan.pick(5, 3) {
         for threads in THREADS {
             let case = format!("counter/{threads}t");
+            sampler::running("shared", &case);
             output::value("shared", &case, "ns_per_op", count(threads, 1, counts));
             output::value("own", &case, "ns_per_op", count(threads, threads, counts));
         }

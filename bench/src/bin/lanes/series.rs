@@ -11,6 +11,7 @@ use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::{medium, modelled};
 use perdura_bench::plan::Plan;
+use perdura_bench::sampler;
 use perdura_engine::{LaneChoice, LogStage, Medium};
 use perdura_pmem::{Model, Preset};
 use std::path::Path;
@@ -79,10 +80,12 @@ pub fn run(plan: &Plan) {
                 let scratch = plan.scratch();
                 let mut pool = Pool::create(system.medium(scratch.path()), lanes, system.choice, system.numa);
                 for threads in turned(system.threads, round) {
+                    sampler::running(&named(system.name, threads), &lanes.to_string());
                     let took = pool.run(threads, transactions, false).took;
                     output::value(&named(system.name, threads), &lanes.to_string(), "time_s", took.as_secs_f64());
                 }
                 pool.time_stages();
+                sampler::running(system.name, &format!("commit/{lanes}"));
                 for threads in system.threads.iter().copied().filter(|threads| TIMED.contains(threads)) {
                     let run = pool.run(threads, transactions, true);
                     stages(&named(system.name, threads), lanes, &run, tick / transactions as f64);

@@ -11,6 +11,7 @@ use perdura_bench::measure::{ns_each, percentile};
 use perdura_bench::output;
 use perdura_bench::own::medium;
 use perdura_bench::plan::Plan;
+use perdura_bench::sampler;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -24,6 +25,7 @@ pub fn run(plan: &Plan, round: usize) {
     let batches = plan.pick(8_000, 2_000);
     for threads in THREADS {
         let case = threads.to_string();
+        sampler::running("perdura", &case);
         let floor = || output::value("perdura", &case, "floor_ns", floor_ns(plan, threads, batches / threads));
         let log = || output::value("perdura", &case, "ns_per_append", log_ns(plan, threads, batches / threads));
         // Each goes first in every second round.

@@ -7,6 +7,7 @@ use perdura_bench::measure::{ns_each, percentile};
 use perdura_bench::output;
 use perdura_bench::own::medium;
 use perdura_bench::plan::Plan;
+use perdura_bench::sampler;
 use perdura_engine::{Config, Engine, Isolation};
 use perdura_pmem::counters;
 use std::hint::black_box;
@@ -20,6 +21,7 @@ const CASE: &str = "commit";
 
 /// One round.
 pub fn run(plan: &Plan) {
+    sampler::running("perdura", CASE);
     let scratch = plan.scratch();
     let engine = Engine::open(medium(scratch.path()), Config::default()).expect("the pool can be created");
     let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! `log --dir DIR [--quick]`: records appended to the log and persisted, beside a copy and a fence
-//! of the same bytes, and a commit of one row, one JSON object a line (see
+//! `log --dir DIR [--quick] [--series]`: records appended to the log and persisted, beside a copy
+//! and a fence of the same bytes, and a commit of one row, one JSON object a line (see
 //! `perdura_bench::output`). `cargo xtask bench log` judges and reports them.
 //!
 //! All files lie in this process's own directories below DIR, which it removes.
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// After this much of a quick run no further round begins.
 const QUICK_TIME: Duration = Duration::from_secs(30);
-const USAGE: &str = "usage: log --dir DIR [--quick]";
+const USAGE: &str = "usage: log --dir DIR [--quick] [--series]";
 
 fn main() -> ExitCode {
     let plan = match Plan::parse(QUICK_TIME, |_, _| Ok(false)) {
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         }
     };
     plan.show_medium();
+    let _sampler = plan.sampler();
     for round in 0..plan.pick(9, 5) {
         if round > 0 && !plan.goes_on() {
             break;

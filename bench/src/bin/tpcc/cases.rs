@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::terminal::{Done, KINDS, Terminal};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
+use perdura_bench::sampler;
 use perdura_pmem::Preset;
 use perdura_tpcc::Random;
 use std::sync::Barrier;
@@ -65,6 +66,7 @@ fn case(plan: &Plan, warehouses: u32, model: Option<Preset>, systems: &[System])
     }
     assert!(warehouses <= keys::WAREHOUSES_MAX, "{warehouses} warehouses");
     let begun = Instant::now();
+    sampler::running("load", &format!("{warehouses}w"));
     let scratch = plan.scratch();
     let pool = systems
         .iter()
@@ -139,6 +141,7 @@ struct Run {
 impl Run {
     /// Runs the terminals at once, each with a database that `open` makes.
     fn measure<D: Database>(self, system: &str, open: impl Fn() -> D + Sync) -> Done {
+        sampler::running(system, &self.case());
         let (stop, barrier) = (AtomicBool::new(false), Barrier::new(self.terminals as usize + 1));
         std::thread::scope(|scope| {
             let work = |number| {
@@ -165,6 +168,7 @@ impl Run {
 
     /// Runs one terminal.
     fn alone<D: Database + Send>(self, system: &str, database: &mut D) -> Done {
+        sampler::running(system, &self.case());
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let begun = Instant::now();
@@ -181,8 +185,12 @@ impl Run {
         Terminal::new(number, self.terminals, self.warehouses, self.seed)
     }
 
+    fn case(self) -> String {
+        name(self.terminals, self.warehouses, self.model)
+    }
+
     fn report(self, system: &str, done: Done, took: Duration) {
-        let case = name(self.terminals, self.warehouses, self.model);
+        let case = self.case();
         output::value(system, &case, "tps", done.transactions as f64 / took.as_secs_f64());
         output::value(system, &case, "cpu_us_per_tx", done.cpu.as_secs_f64() * 1e6 / done.transactions as f64);
         for (kind, (count, took)) in KINDS.iter().zip(done.kinds) {

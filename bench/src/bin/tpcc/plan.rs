@@ -15,6 +15,8 @@ pub struct Plan {
     pub begun: Instant,
     pub directory: PathBuf,
     pub quick: bool,
+    /// Whether the process samples itself.
+    pub series: bool,
     /// Whether the engine takes part; if not, only the peer runs.
     pub own: bool,
     /// Seed of rows and transactions.

@@ -15,17 +15,18 @@ mod switch;
 
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::sampler::Sampler;
 use plan::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: transactions mass|stall|switch|prefault --dir DIR [--quick] [--case NAME]";
+const USAGE: &str = "usage: transactions mass|stall|switch|prefault --dir DIR [--quick] [--series] [--case NAME]";
 
 type Series = fn(&Plan);
 
 fn parse() -> Result<(Series, Plan), String> {
     let mut words = std::env::args().skip(1);
-    let mut plan = Plan { directory: PathBuf::new(), quick: false, case: None };
+    let mut plan = Plan { directory: PathBuf::new(), quick: false, series: false, case: None };
     let series: Series = match words.next().as_deref() {
         Some("mass") => mass::run,
         Some("stall") => stall::run,
@@ -37,6 +38,7 @@ fn parse() -> Result<(Series, Plan), String> {
         match word.as_str() {
             "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
             "--quick" => plan.quick = true,
+            "--series" => plan.series = true,
             "--case" => plan.case = Some(words.next().ok_or("--case needs a value")?),
             _ => return Err(format!("unexpected argument {word}")),
         }
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         let info = medium(scratch.path()).info();
         output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
     }
+    let _sampler = plan.series.then(Sampler::start);
     series(&plan);
     ExitCode::SUCCESS
 }

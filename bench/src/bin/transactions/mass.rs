@@ -4,6 +4,7 @@
 use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::output;
+use perdura_bench::sampler;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ const METRIC: &str = "us_per_row";
 
 /// `us_per_row` of the systems perdura (an update), perdura_insert and memcpy. Commits count.
 pub fn run(plan: &Plan) {
+    sampler::running("engine", "mass");
     let rows = plan.pick(1_000_000, 500_000);
     let us_each = |took: Duration| took.as_secs_f64() * 1e6 / rows as f64;
     for _ in 0..plan.pick(5, 3) {

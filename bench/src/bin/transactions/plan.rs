@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct Plan {
     pub directory: PathBuf,
     pub quick: bool,
+    /// Whether the process samples itself.
+    pub series: bool,
     /// The only case to run.
     pub case: Option<String>,
 }

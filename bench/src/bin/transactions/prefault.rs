@@ -6,6 +6,7 @@ use crate::pool::{self, ROW};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::sampler;
 use perdura_engine::{Config, Engine};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -80,6 +81,7 @@ pub fn run(plan: &Plan) {
 }
 
 fn load(plan: &Plan, case: &str, service: Service, rows: usize) {
+    sampler::running("engine", case);
     let scratch = plan.scratch();
     let config = Config {
         prefault: service != Service::Off,

@@ -12,7 +12,7 @@ use crate::format::{
     VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{LINE_BYTES, Medium, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
@@ -168,7 +168,7 @@ impl DataFile {
 
     fn mapped(region: Region, identity: FileIdentity, segment_bytes: u64, segments: u64) -> DataFile {
         DataFile {
-            region,
+            region: region.holding(Content::Versions),
             identity,
             segment_bytes,
             segments: (0..segments).map(|_| Segment::default()).collect(),

@@ -5,7 +5,7 @@ use super::datafile::DataFile;
 use super::stack::Stack;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PageState, Rid, Word};
-use perdura_pmem::{LINE_BYTES, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page of the row directory.
@@ -52,7 +52,7 @@ impl Directory {
     /// Fills segment `index` of `file` with unpublished pages, past the cache, whose words are
     /// empty and have this incarnation. The caller fences.
     pub(crate) fn empty_segment(&self, file: &DataFile, index: u32, incarnation: u16) {
-        let (region, at) = (file.region(), file.segment_offset(index));
+        let (region, at) = (file.region().holding(Content::Directory), file.segment_offset(index));
         if incarnation == 0 {
             return region.zero(at, file.segment_bytes());
         }
@@ -66,10 +66,10 @@ impl Directory {
     /// Appends the pages of the next segment, number `index` of `file`, whose descriptor is
     /// durable.
     pub(crate) fn push_segment(&self, file: &DataFile, index: u32) {
-        let at = file.segment_offset(index);
+        let (region, at) = (file.region().holding(Content::Directory), file.segment_offset(index));
         for at in (at..at + file.segment_bytes()).step_by(8 << self.page_shift) {
             let in_use = AtomicU32::new(1 << self.page_shift);
-            self.pages.push(DirectoryPage { file: file.sequence(), in_use, region: file.region().clone(), at });
+            self.pages.push(DirectoryPage { file: file.sequence(), in_use, region: region.clone(), at });
         }
     }
 

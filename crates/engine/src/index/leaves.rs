@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{LINE_BYTES, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -310,7 +310,10 @@ impl Leaves {
         let mut lists = self.lists.lock();
         let is_same = |mapped: &Mapped| mapped.file == id.file && mapped.region.as_ptr() == file.region().as_ptr();
         let mapped = self.files.iter().find(|(_, mapped)| is_same(mapped)).map(|(index, _)| index);
-        let mapped = mapped.unwrap_or_else(|| self.files.push(Mapped { file: id.file, region: file.region().clone() }));
+        let mapped = mapped.unwrap_or_else(|| {
+            let region = file.region().holding(Content::Index);
+            self.files.push(Mapped { file: id.file, region })
+        });
         if mapped == 0 {
             let address = file.region().as_ptr().addr() as u64;
             let below = LEAF_UNIT << ADDRESS_BITS;
@@ -353,7 +356,8 @@ impl Leaves {
             let file = segments.chain().file_of(id);
             // Bytes that a segment held before must not look like leaves.
             let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
-            clear(file.region(), (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
+            let region = file.region().holding(Content::Index);
+            clear(&region, (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
             file.set_kind(id.index, SegmentKind::Leaves(units));
             file.region().fence();
             let leaves = self.add_segment(segments.chain(), id, units);

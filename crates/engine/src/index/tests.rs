@@ -3,7 +3,7 @@
 
 use super::leaf_shadow::View;
 use crate::{Config, Csn, Engine, IndexDefinition, Isolation, Key, LogConfig, Table};
-use perdura_pmem::SimMedium;
+use perdura_pmem::{Content, SimMedium};
 use std::sync::Arc;
 
 fn open() -> (Engine, Arc<Table>) {
@@ -56,4 +56,18 @@ fn a_leaf_that_becomes_vacant_while_a_walk_looks_is_not_passed_by() {
     let found = populated.among(&view, |_| populated.raise_vacated(snapshot + 1));
     assert_eq!(found, None, "the snapshot sees something in a vacant leaf");
     assert_eq!(populated.among(&View { snapshot: snapshot + 1, own: None }, |_| 2), Some(2));
+}
+
+/// One data file holds versions, directory and leaves. What the counters tell of each would be of
+/// another if a part were flushed through the file's own region.
+#[test]
+fn each_part_of_a_data_file_counts_as_what_it_holds() {
+    let (engine, table) = open();
+    insert(&engine, &table, 1);
+    let chain = table.chain();
+    let file = chain.file(0).unwrap().region();
+    let (directory, leaf) = (chain.directory().page_bytes(0).unwrap().0, table.index_list().leaves().bytes(0).region());
+    assert!([directory, leaf].iter().all(|region| region.as_ptr() == file.as_ptr()), "a small table has one file");
+    let found = [file, directory, leaf].map(|region| region.content());
+    assert_eq!(found, [Content::Versions, Content::Directory, Content::Index]);
 }

@@ -34,6 +34,8 @@ pub fn run(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
     let mut limited = plan.perdura;
     systems::rounds(plan, rounds, &systems, |system| {
         let server = Server::start_new(systems::options(plan.perdura))?;
+        plan.running(system.name(), "dram");
+        let _watch = plan.watch("dram", &server);
         let mut connection = server.connect()?;
         let (before, most) = update(&server, &mut connection, system, rows)?;
         let each = |bytes: u64| bytes.saturating_sub(before) as f64 / rows as f64;
@@ -56,6 +58,8 @@ pub fn run(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
         let mut options = systems::options(true);
         options.extra.push(format!("--{}={LIMIT_BYTES}", VARIABLE.replace('_', "-")));
         let server = Server::start_new(options)?;
+        plan.running("perdura", "limit");
+        let _watch = plan.watch("limit", &server);
         let (before, most) = update(&server, &mut server.connect()?, System::Perdura, rows)?;
         report.add("perdura", "limit", LIMITED, "B", most.saturating_sub(before) as f64);
     }

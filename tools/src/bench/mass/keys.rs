@@ -37,6 +37,7 @@ pub fn run(plan: &Plan, servers: &Servers, systems: &[System], rows: u64, report
             let fill = "INSERT INTO mass SELECT id, a, b, c, d, a FROM source";
             client::execute(&mut connection, &["DROP TABLE IF EXISTS mass", &create(system), fill])?;
             for (case, statement) in statements {
+                plan.running(system.name(), case);
                 report.add(system.name(), case, METRIC, "s", systems::timed(&mut connection, statement)?);
                 if system == System::Perdura {
                     purge::wait(&mut connection, limit)?;
@@ -76,6 +77,8 @@ pub fn dram(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
     let file = csv::paper(rows, 0)?;
     systems::rounds(plan, if plan.quick { 1 } else { 3 }, &systems, |system| {
         let server = Server::start_new(systems::options(plan.perdura))?;
+        plan.running(system.name(), UPDATE.0);
+        let _watch = plan.watch("keys", &server);
         let mut connection = server.connect()?;
         let load = client::load_statement(false, &file, "mass", " (id, a, b, c, d) SET k = a");
         client::execute(&mut connection, &[create(system), load])?;

@@ -36,8 +36,8 @@ pub fn run(plan: &Plan, servers: &Servers, systems: &[System], rows: u64, report
     }
     systems::rounds(plan, plan.rounds(), systems, |system| {
         let mut connection = servers.of(system).connect()?;
-        changes(&mut connection, system, rows, Duration::from_secs(plan.size(100, 4)), report)?;
-        rollback_and_halves(servers, &mut connection, system, rows, report)?;
+        changes(plan, &mut connection, system, rows, report)?;
+        rollback_and_halves(plan, servers, &mut connection, system, rows, report)?;
         client::execute(&mut connection, &["DROP TABLE mass"])
     })
 }
@@ -49,17 +49,21 @@ fn fill(connection: &mut Conn, system: System) -> Result<()> {
 }
 
 /// The cases update, update2 and delete, and purge: the times until all is purged after update2,
-/// and after delete. Each of the two is waited for up to `limit`.
-fn changes(conn: &mut Conn, system: System, rows: u64, limit: Duration, report: &mut Report) -> Result<()> {
+/// and after delete. Each of the two is waited for up to a limit.
+fn changes(plan: &Plan, conn: &mut Conn, system: System, rows: u64, report: &mut Report) -> Result<()> {
+    let limit = Duration::from_secs(plan.size(100, 4));
     let (mut statements_s, mut purge_s, mut left) = (0.0, 0.0, 0);
     for cases in [[("update", UPDATE), ("update2", UPDATE)].as_slice(), &[("delete", DELETE)]] {
+        plan.running(system.name(), "fill");
         fill(conn, system)?;
         for (case, statement) in cases {
+            plan.running(system.name(), case);
             let took_s = systems::timed(conn, statement)?;
             report.add(system.name(), case, METRIC, "s", took_s);
             statements_s += took_s;
         }
         if system == System::Perdura {
+            plan.running(system.name(), "purge");
             let (took, lag) = purge::wait(conn, limit)?;
             purge_s += took.as_secs_f64();
             left += lag;
@@ -79,12 +83,14 @@ fn changes(conn: &mut Conn, system: System, rows: u64, limit: Duration, report: 
 
 /// The cases rollback, which leaves the rows as they were loaded, and update/2.
 fn rollback_and_halves(
+    plan: &Plan,
     servers: &Servers,
     connection: &mut Conn,
     system: System,
     rows: u64,
     report: &mut Report,
 ) -> Result<()> {
+    plan.running(system.name(), "rollback");
     fill(connection, system)?;
     let sum = "SELECT CAST(SUM(a) AS UNSIGNED) FROM mass";
     let mut before: u64 = client::value(connection, sum)?;
@@ -96,6 +102,7 @@ fn rollback_and_halves(
         ensure!(after == before, "{}: the sum is {after} after a rollback, {before} before it", system.name());
     }
     let halves = ["<", ">="].map(|half| format!("{UPDATE} WHERE id {half} {}", rows / 2));
+    plan.running(system.name(), "update/2");
     let took = systems::at_once(servers.of(system), &[READ_COMMITTED], &halves, &[])?;
     report.add(system.name(), "update/2", METRIC, "s", took.as_secs_f64());
     before += rows;

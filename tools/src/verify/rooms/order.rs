@@ -29,7 +29,7 @@ pub const ORDERS: &[Order] = &[
             "error format",
         ],
     },
-    Order { package: "xtask", storeys: &["test", "verify", "bench", "trials", "sqldiff", "drive", "shared"] },
+    Order { package: "xtask", storeys: &["test", "verify", "bench", "plots", "trials", "sqldiff", "drive", "shared"] },
     Order {
         package: "perdura-log",
         storeys: &[

@@ -1,0 +1,133 @@
+//! A load into untouched files with and without pre-fault, beside table II of the paper, and the
+//! CPU time of user and kernel, of which Fig. 4 has no numbers.
+
+use super::super::axis::{Axis, Scale};
+use super::super::kept::Kept;
+use super::super::papers;
+use super::super::picture::{Bar, Key, Mark, Panel, Picture, Point};
+
+const TIME: &str = "time_s";
+/// Cases, with name and colour.
+const CASES: [(&str, &str, usize); 5] = [
+    ("off", "without pre-fault", 1),
+    ("4k", "with pre-fault", 0),
+    ("4k/awaited", "begun when all that is there is faulted in", 4),
+    ("2m", "with pre-fault, pages of 2 MiB", 2),
+    ("2m/awaited", "the same, begun when it is faulted in", 3),
+];
+/// Systems, with name and the case whose time is 1.
+const SYSTEMS: [(&str, &str, &str); 2] =
+    [("engine", "Perdura's API, 1 thread", "4k/awaited"), ("sql", "Perdura in SQL, 2 loaders", "4k")];
+/// Width of a bar.
+const WIDTH: f64 = 0.15;
+
+/// Middle of bar `number` of `count` in group `group`.
+fn place(group: usize, number: usize, count: usize) -> f64 {
+    group as f64 + 0.5 + (number as f64 - (count - 1) as f64 / 2.0) * (WIDTH + 0.02)
+}
+
+pub(super) fn pictures(kept: &Kept) -> Vec<Picture> {
+    let groups: Vec<_> = SYSTEMS
+        .into_iter()
+        .filter_map(|(system, name, unit)| Some((system, name, kept.median(system, unit, TIME)?)))
+        .collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let brief = kept.medium_in_brief();
+    let names: Vec<String> = groups.iter().map(|(_, name, _)| format!("{name} ({brief})")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut times: Vec<Mark> = Vec::new();
+    for (group, (system, _, unit)) in groups.iter().enumerate() {
+        let found: Vec<_> = CASES.iter().filter_map(|case| Some((case, kept.find(system, case.0, TIME)?))).collect();
+        for (number, ((_, name, colour), outcome)) in found.iter().enumerate() {
+            let point = Point::measured(place(group, number, found.len()), outcome, *unit);
+            times.push(Mark::Bar(Key::measured(*name, *colour), Bar { point, from: None, width: WIDTH }));
+        }
+    }
+    for (number, (name, time)) in [("without", papers::WITHOUT_PREFAULT), ("with", 1.0)].into_iter().enumerate() {
+        let key = Key::stated_in(format!("{}, Table II: {name} pre-fault", papers::ENGINE), 1 - number);
+        let point = Point::stated(place(groups.len(), number, 2), time);
+        times.push(Mark::Bar(key, Bar { point, from: None, width: WIDTH }));
+    }
+    let with_paper = [names.as_slice(), &["the paper, 96 loaders (Optane)"]].concat();
+    let panels = vec![
+        Panel {
+            title: "Time / time with pre-fault".into(),
+            x: Axis::named("", &with_paper),
+            y: Axis::over("ratio", Scale::Linear, Panel::heights(&times)),
+            marks: times,
+        },
+        cpu(kept, &groups.iter().map(|(system, ..)| *system).collect::<Vec<_>>()),
+    ];
+    let paper = "Below: shares of the process's CPU time, of which Fig. 4 of the paper has no numbers.";
+    vec![Picture {
+        name: "prefault",
+        title: "A load into files that nobody has touched".into(),
+        notes: vec![kept.source(), paper.into()],
+        panels,
+        columns: 1,
+    }]
+}
+
+/// Shares of the program and, on top of it, of the kernel.
+fn cpu(kept: &Kept, systems: &[&str]) -> Panel {
+    let mut marks = Vec::new();
+    let mut names = Vec::new();
+    for system in systems {
+        for (case, ..) in &CASES {
+            let (Some(user), Some(kernel)) =
+                (kept.median(system, case, "user_s"), kept.median(system, case, "system_s"))
+            else {
+                continue;
+            };
+            // A quick load may take less than a tick of the kernel's clock.
+            if user + kernel <= 0.0 {
+                continue;
+            }
+            let middle = names.len() as f64 + 0.5;
+            names.push(format!("{system} {case}"));
+            let mut bar = |name: &str, colour, from, to| {
+                let share = |time: f64| 100.0 * time / (user + kernel);
+                let bar = Bar { point: Point::stated(middle, share(to)), from: Some(share(from)), width: 0.5 };
+                marks.push(Mark::Bar(Key::measured(name, colour), bar));
+            };
+            bar("in the kernel", 5, user, user + kernel);
+            bar("in the program", 6, 0.0, user);
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let y = Axis::over("percent", Scale::Linear, [100.0]);
+    Panel { title: "CPU time of the load".into(), x: Axis::named("", &names), y, marks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_to_the_load_that_the_paper_does() {
+        let values = [("engine", "off", 0.2), ("engine", "4k", 0.15), ("engine", "4k/awaited", 0.1)];
+        let picture = pictures(&Kept::of_medians("prefault", TIME, &values)).remove(0);
+        let heights: Vec<f64> = picture.panels[0]
+            .marks
+            .iter()
+            .map(|mark| match mark {
+                Mark::Bar(_, bar) => bar.point.y,
+                _ => panic!("a bar"),
+            })
+            .collect();
+        assert_eq!(heights, [2.0, 1.4999999999999998, 1.0, 5.86, 1.0]);
+        assert!(pictures(&Kept::of_medians("prefault", TIME, &values[..2])).is_empty());
+    }
+
+    #[test]
+    fn bars_of_a_group_lie_beside_each_other_within_it() {
+        for count in 1..=CASES.len() {
+            let places: Vec<f64> = (0..count).map(|number| place(1, number, count)).collect();
+            assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= WIDTH), "{places:?}");
+            let (first, last) = (places[0] - WIDTH / 2.0, places[count - 1] + WIDTH / 2.0);
+            assert!(first >= 1.0 && last <= 2.0 && (first + last - 3.0).abs() < 1e-9, "{places:?}");
+        }
+    }
+}

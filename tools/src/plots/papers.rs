@@ -1,0 +1,54 @@
+//! The figures that papers state as numbers, each with its place. What they only draw is not here:
+//! nobody can read it off exactly.
+
+/// Matsuura, "Designing a persistent-memory-native storage engine for SQL database systems", NVMSA
+/// 2021. Two sockets with 104 threads, Optane in AppDirect mode, 96 loaders of 1,000,000 rows each.
+pub const ENGINE: &str = "Matsuura, NVMSA 2021";
+/// Zguem, "NF-log: Revisiting log writes in relational database for efficient persistent memory
+/// utilization", Seoul National University, 2022. Two sockets, two modules of Optane.
+pub const THESIS: &str = "NF-log thesis, Seoul 2022";
+
+/// Loaders of all loads of [`ENGINE`] (VI-A, Fig. 3).
+pub const LOADERS: f64 = 96.0;
+/// Loading time without pre-fault, in times of that with it (VI-B, Table II).
+pub const WITHOUT_PREFAULT: f64 = 5.86;
+/// Loading time by the number of parallel log writes, in times of that with 4 (VI-C, Table III).
+pub const LANES: [(f64, f64); 7] =
+    [(1.0, 1.31), (2.0, 1.06), (4.0, 1.00), (8.0, 1.17), (10.0, 1.18), (12.0, 1.05), (16.0, 1.28)];
+/// Loading time of InnoDB on persistent memory, in times of the paper's engine (VI-D, Table IV).
+pub const INNODB: f64 = 58.29;
+
+/// Bytes of the writes of the thesis's micro-benchmark, as their cases are named here (1.1, p. 4).
+pub const WRITE_SIZES: [&str; 5] = ["64B", "512B", "1KiB", "4KiB", "32KiB"];
+/// Its threads: one to thirty-two (1.1, p. 4).
+pub const WRITE_THREADS: [f64; 6] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+/// Threads at which Optane saturates, about, with small sequential writes (1.1, p. 4).
+pub const SATURATED_THREADS: f64 = 8.0;
+/// Most that one module of Optane writes, in GB/s (1.3.2, p. 11).
+pub const OPTANE_WRITES_GB: f64 = 2.3;
+/// Most that DRAM writes, in GB/s; four threads reach it (1.3.2, p. 11).
+pub const DRAM_WRITES_GB: f64 = 13.9;
+/// Least and most time of a load from Optane, in times of one from DRAM (chapter 1, p. 1).
+pub const OPTANE_READ: (f64, f64) = (2.0, 3.7);
+/// Bandwidth of stores to DRAM, in times of that to Optane (chapter 1, p. 1).
+pub const DRAM_STORES: f64 = 6.0;
+/// Time of reads of a database on the other socket's memory, in times of those on the own one's:
+/// slower by 53% (1.3.2 "Data locality", Fig. 1.4, p. 15).
+pub const REMOTE_READS: f64 = 1.53;
+/// The same of writes: slower by 104%.
+pub const REMOTE_WRITES: f64 = 2.04;
+/// Bytes that Optane reads and writes at a time (1.3.2, p. 11; 2.5, p. 28).
+pub const OPTANE_UNIT_BYTES: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::LANES;
+
+    /// A slip of the pen would move the whole curve: it is relative to the one at 4 lanes.
+    #[test]
+    fn the_papers_times_are_relative_to_four_lanes() {
+        let at_one: Vec<f64> = LANES.iter().filter(|(_, time)| *time == 1.0).map(|(lanes, _)| *lanes).collect();
+        assert_eq!(at_one, [4.0]);
+        assert!(LANES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}
