@@ -22,7 +22,7 @@ fn refused(put: impl FnOnce(&dyn perdura_map::OrderedMap)) -> Error {
     drop(store_on(&medium));
     let map = perdura_map::open(&medium, "m", &Config { background: false, ..Config::default() }).expect("a map");
     put(&*map);
-    map.persist().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     MapStore::open(&medium, "m", &MapConfig::default()).err().expect("it cannot be opened")
 }

@@ -232,7 +232,7 @@ pub enum Mutant {
     LeaseSurvivesTransfer,
     StartForgetsPromises,
     DeposedAnswerCounts,
-    ReplacedBasisCounts,
+    ReplacedReadConditionCounts,
     PromiseEndsWithTerm,
     ExecIgnoresWatch,
     SentChangeCalledUndone,

@@ -29,7 +29,7 @@ pub fn run(plan: &Plan) {
                 let mut own = Own::create(scratch.path(), &settings.without_background());
                 let value = vec![0x5a; value_bytes];
                 let (fences, ratio) = count(&mut own, &keys, &value, batch);
-                output::value(system.name(), &format!("fences/{case}"), "fences_per_confirmation", fences);
+                output::value(system.name(), &format!("fences/{case}"), "fences_per_persist", fences);
                 output::value(system.name(), &format!("amplification/{case}"), "ratio", ratio);
                 drop(own);
                 drop(scratch);

@@ -159,8 +159,9 @@ impl Reads {
     /// has replaced are given up.
     pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
         // Planted: nobody looks whether the entry that an answer rests on was replaced.
-        let stands =
-            |(index, term)| store.term(index).is_ok_and(|found| found == term) || planted(Mutant::ReplacedBasisCounts);
+        let stands = |(index, term)| {
+            store.term(index).is_ok_and(|found| found == term) || planted(Mutant::ReplacedReadConditionCounts)
+        };
         while let Some(entry) = self.known.first_entry()
             && *entry.key() <= store.applied()
         {

@@ -54,7 +54,7 @@ impl Default for MapConfig {
 }
 
 impl MapConfig {
-    /// The map confirms when the store says so, and when it needs room.
+    /// The map persists when the store says so, and when it needs room.
     fn of_map(&self) -> Config {
         let interval = Duration::from_millis(10);
         let Self { background, seed, .. } = *self;

@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_standing_comes_back(
+        fn a_persistent_state_comes_back(
             cluster: u128, words: [u64; 4], lists in [ids(), ids(), ids(), ids()], auto_leave: bool, at: prop::sample::Index,
         ) {
             let [replica, term, vote, members_at] = words;
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_standing_or_an_error(mut bytes in proptest::collection::vec(0..3_u8, 0..90)) {
+        fn any_bytes_are_a_persistent_state_or_an_error(mut bytes in proptest::collection::vec(0..3_u8, 0..90)) {
             if let Some(first) = bytes.first_mut() {
                 *first = 1;
             }
