@@ -5,11 +5,12 @@
 //! persist. One more series runs it and overwrites keys, so that it has work; there its bytes
 //! count too.
 
+use crate::SEED;
 use crate::operations::{BATCHES, KEYS, VALUES};
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use perdura_pmem::counters;
 
