@@ -110,7 +110,7 @@ fn forward(
     // A client that has shown no password is the leader's `default` only as long as that needs none
     // there.
     let user = connection.login.shown_user().cloned().unwrap_or_default();
-    let (newest, term) = (connection.freshness.newest(), context.node.status().term);
+    let (newest, term) = (connection.newest, context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 

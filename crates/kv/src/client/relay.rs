@@ -37,7 +37,7 @@ impl Clients {
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
-            connection.freshness.set_newest(connection.freshness.newest().max(answer.newest));
+            connection.newest = connection.newest.max(answer.newest);
             let reply = Reply::Written(answer.reply);
             connection.blocking.end_ask(kind.holds());
             match kind {
