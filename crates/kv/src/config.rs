@@ -229,7 +229,7 @@ pub struct Raft {
     pub persist_us: u64,
     /// Microseconds for which the server looks for work before it sleeps.
     pub spin_us: u64,
-    /// Whether followers are told of each commit at once.
+    /// Whether the leader announces each commit to its followers at once.
     pub announces_commits: bool,
     /// Bytes of entries that are not applied.
     pub pending_size_max: Size,
@@ -418,7 +418,7 @@ impl Config {
         }
         if peers.protected && peers.tls.is_none() && !is_loopback(&peers.listen) {
             return Err(format!(
-                "peers.listen = \"{}\": whoever reaches it could read and change everything. Set peers.tls, or peers.protected = false if \
+                "peers.listen = \"{}\": every machine that reaches it could read and change everything. Set peers.tls, or peers.protected = false if \
                  the network keeps others from it",
                 peers.listen
             ));

@@ -8,7 +8,7 @@ use crate::shared::paths;
 
 /// Retired words, each with the folders in which it is. A word counts alone, in any case, and as a
 /// part of an identifier.
-const RETIRED: [(&[&str], &[&str]); 4] = [
+const RETIRED: [(&[&str], &[&str]); 5] = [
     (
         &["crates/"],
         &[
@@ -39,6 +39,7 @@ const RETIRED: [(&[&str], &[&str]); 4] = [
             "trouble", "troubles", "news", "book", "pace",
         ],
     ),
+    (&["crates/kv/", "crates/map/"], &["whoever"]),
 ];
 
 /// Traits and types of other crates whose names have a retired word.

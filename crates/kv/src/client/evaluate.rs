@@ -156,7 +156,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Whether a command tells how long a key has left, and the log's clock has stood for too long to
+/// Whether a command returns how long a key has left, and the log's clock has stood for too long to
 /// know.
 fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
     matches!(command.name, "ttl" | "pttl")

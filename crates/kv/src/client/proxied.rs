@@ -62,8 +62,8 @@ impl Clients {
         outcome
     }
 
-    /// Whether so much is under way for a replica that nothing more should be read from it.
-    /// `unsent` are bytes of answers to it that are not sent.
+    /// Whether a replica has reached its bound of work in flight, so that nothing more is read from
+    /// it. `unsent` are bytes of answers to it that are not sent.
     pub(crate) fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
         self.peer_sessions.is_busy(peer_connection, unsent) || self.shared.admission.has_early(peer_connection)
     }

@@ -42,7 +42,7 @@ impl Clients {
             connection.blocking.end_ask(kind.holds());
             match kind {
                 ForwardKind::Users if !is_refused => {
-                    // The client may go on when the change is in force here too.
+                    // The client may go on once the change has taken effect here too.
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }
