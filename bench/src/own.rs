@@ -7,7 +7,7 @@
 use crate::keys::{KEY_BYTES, Key};
 use crate::store::{Store, looked_at};
 use perdura_map::{BTree, Config, ErrorKind, Kind, Layout, List, OrderedMap, Result, Ts};
-use perdura_pmem::{FileMedium, Medium, Model, Options};
+use perdura_pmem::{FileMedium, Medium, Model, Options, Preset};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,14 @@ pub fn modelled(directory: &Path, model: Option<Model>) -> FileMedium {
     let options = Options { emulate: true, create_dir: true };
     let medium = FileMedium::open(directory, options).and_then(|medium| medium.with_model(model));
     medium.expect("the directory can be used")
+}
+
+/// [`medium`], or where one is named, emulated memory that takes its time.
+pub fn medium_like(directory: &Path, model: Option<Preset>) -> Arc<dyn Medium> {
+    match model {
+        Some(preset) => Arc::new(modelled(directory, Some(Model::new(preset)))),
+        None => medium(directory),
+    }
 }
 
 /// A map and the timestamp of its newest change.

@@ -51,14 +51,18 @@ struct Index_walk
   bool one_range= false;
   /* The server has asked for the next row of the ranges, and not for a row by its key. */
   bool next_range= false;
-  /* The server looks for one whole key after the other, in descending order. */
-  bool descends= false;
-  /* All rows of the search have the key that was searched for. */
-  bool one_key= false;
+  /* The first step of the search. */
+  PerduraStep sought= PERDURA_STEP_NEXT;
   /* A row that has moved in the index is used where it is now. */
   bool uses_moved= false;
   /* Some row has moved since the walk began. */
   bool has_moved= false;
+
+  /* Whether all rows of the search have the key that was searched for. */
+  bool one_key() const { return sought != PERDURA_STEP_NEXT && sought != PERDURA_STEP_PREVIOUS; }
+  /* The step to another row with that key. The server may look for one whole key after the other in
+     descending order. */
+  PerduraStep next_same() const { return sought == PERDURA_STEP_NEXT_SAME_DESCENDING ? sought : PERDURA_STEP_NEXT_SAME; }
 };
 
 /* Use of the entries by a search, so that it reads fewer rows or none. */
@@ -80,7 +84,8 @@ struct Entry_plan
     covers= checks= false;
     end.clear();
   }
-  bool stops() const { return covers || checks; }
+  /* Asked for each row. */
+  bool stops() const { return covers | checks; }
   /* Whether a key lies behind the range that is read. The images of the columns compare as the
      columns do. */
   bool is_beyond_end(const uchar *key, size_t length) const;
@@ -251,8 +256,6 @@ private:
   std::vector<std::array<ulong, 2>> m_index_flags;
   perdura::Index_walk m_walk;
   perdura::Entry_plan m_entries;
-  /* The cursor was told that reads stop at the entry. */
-  bool m_stops= false;
   /* The order of the rows does not show, so the statement gets them from the scan of the table. */
   bool m_counts= false;
   DsMrr_impl m_mrr;

@@ -93,9 +93,6 @@ void ha_perdura::choose_entries(PerduraStep step)
       m_entries.end_excluded= end_range->flag == HA_READ_BEFORE_KEY;
     }
   }
-  if (m_entries.stops() != m_stops)
-    perdura_index_stop_at_entries(m_cursor, m_entries.stops());
-  m_stops= m_entries.stops();
 }
 
 /* Whether the result does not show in which order the rows of the table come: counts and exact sums

@@ -35,7 +35,7 @@ int ha_perdura::index_init(uint index, bool)
     m_search= Search::FIRST;
   m_walk= {};
   m_entries.clear();
-  m_stops= m_counts= false;
+  m_counts= false;
   m_walk.newest= table->in_use->rgi_slave;
   PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_walk.newest, &m_walk.compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
@@ -98,9 +98,9 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
     m_walk.has_moved= true;
     if (m_walk.uses_moved)
       return perdura_index_moved(m_cursor, m_session, key.bytes, key.length);
-    return m_walk.one_key && !m_walk.newest && is_sought(key);
+    return m_walk.one_key() && !m_walk.newest && is_sought(key);
   }
-  if (m_walk.one_key && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
+  if (m_walk.one_key() && !perdura_index_is_sought(m_cursor, key.bytes, key.length))
     return false;
   return !m_condition || is_used(record);
 }
@@ -108,7 +108,7 @@ bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
 /* Goes on from a read with outcome `code` to the next row for the server. */
 int ha_perdura::entry_found(uchar *record, PerduraCode code)
 {
-  if (m_stops)
+  if (m_entries.stops())
     return entry_used(record, code);
   if (m_walk.compares_keys)
     while ((code == PERDURA_CODE_OK || code == PERDURA_CODE_RECORD_CHANGED) && !is_of_entry(record, code))
@@ -125,22 +125,22 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
   if (unlikely(!m_columns_chosen || m_counts))
     choose_columns();
   m_counts= false;
-  m_walk.one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
+  const bool one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
   const bool is_end= bound.kind == PERDURA_BOUND_KIND_NONE;
   /* A row that has the one whole key that is asked for has not moved. */
-  const bool is_point= whole && m_walk.one_key && m_walk.one_range;
+  const bool is_point= whole && one_key && m_walk.one_range;
   m_walk.uses_moved= m_walk.compares_keys && ((m_walk.ranges && !is_point) || (is_end && has_whole_condition()));
   /* Ranges in descending order the server reads by itself: those of one key each forwards, and
      others backwards. */
-  m_walk.descends= m_walk.uses_moved && !m_walk.next_range && step == PERDURA_STEP_NEXT_SAME;
-  if (m_walk.descends)
+  if (m_walk.uses_moved && !m_walk.next_range && step == PERDURA_STEP_NEXT_SAME)
     step= PERDURA_STEP_NEXT_SAME_DESCENDING;
+  m_walk.sought= step;
   choose_entries(step);
   /* Of several, one may have moved: the row that had the key at the snapshot need not be the one
      that has it now. In descending order the server asks but once for a key that does not
      repeat. */
-  const bool looks_up= whole && (!m_walk.uses_moved || m_walk.descends);
-  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, record));
+  const bool looks_up= whole && (!m_walk.uses_moved || step == PERDURA_STEP_NEXT_SAME_DESCENDING);
+  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, m_entries.stops(), record));
 }
 
 int ha_perdura::step(uchar *record, PerduraStep step)
@@ -221,7 +221,7 @@ int ha_perdura::index_prev(uchar *record)
 /* The engine knows what was searched for. */
 int ha_perdura::index_next_same(uchar *record, const uchar *, uint)
 {
-  return step(record, m_walk.descends ? PERDURA_STEP_NEXT_SAME_DESCENDING : PERDURA_STEP_NEXT_SAME);
+  return step(record, m_walk.next_same());
 }
 
 int ha_perdura::index_first(uchar *record)

@@ -43,7 +43,7 @@ int ha_perdura::multi_range_read_init(RANGE_SEQ_IF *ranges, void *first, uint co
 {
   m_walk.ranges= (mode & HA_MRR_NO_ASSOCIATION) && has_whole_condition();
   m_walk.one_range= count == 1;
-  m_walk.has_moved= m_walk.descends= false;
+  m_walk.has_moved= false;
   perdura_index_rewind(m_cursor);
   return m_mrr.dsmrr_init(this, ranges, first, count, mode, buffer);
 }

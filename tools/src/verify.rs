@@ -14,7 +14,7 @@ mod tree;
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::plots;
@@ -22,7 +22,7 @@ use crate::shared::{paths, process, steps};
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("format", format),
     ("shell syntax", shell),
     ("words, paths and file sizes", tree::check),
@@ -35,6 +35,7 @@ const STEPS: [Step; 14] = [
     ("invariants are cited", invariants::check),
     ("pictures of docs/benchmarks agree with their results", plots::check),
     ("licences of dependencies", || licences::check(&metadata(false)?)),
+    ("lock file of fuzz/", fuzz_lock),
     ("clippy", clippy),
     ("docs", docs),
 ];
@@ -55,6 +56,14 @@ fn shell() -> Result<()> {
         process::run(Command::new("bash").arg("-n").arg(script).current_dir(paths::top()))?;
     }
     Ok(())
+}
+
+/// The fuzz targets are no member of the workspace, so no other step notices that their lock file is
+/// stale.
+fn fuzz_lock() -> Result<()> {
+    let mut command = process::cargo();
+    command.args(["metadata", "--locked", "--format-version", "1", "--manifest-path", "fuzz/Cargo.toml"]);
+    process::output(&mut command).context("fuzz/Cargo.lock; without --locked the command mends it").map(|_| ())
 }
 
 fn clippy() -> Result<()> {

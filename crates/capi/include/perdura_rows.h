@@ -195,12 +195,13 @@ PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *ses
 
 // Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into
 // `record`. A step to the same key finds only rows whose keys begin with the bound's bytes. `whole` says that
-// these are a whole key which does not repeat. END if there is no such row.
+// these are a whole key which does not repeat. With `stops`, this and the steps that follow stop at the entry
+// and fill in no record; reads must not lock then. END if there is no such row.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for perdura_scan_next, with the record
 // filled in.
 PerduraCode perdura_index_seek(PerduraCursor *cursor, const PerduraSession *session, PerduraBound bound,
-    PerduraStep step, bool whole, uint8_t *record);
+    PerduraStep step, bool whole, bool stops, uint8_t *record);
 
 // Goes on to another row, and reads it into `record`. END if there is none.
 //
@@ -223,9 +224,6 @@ bool perdura_index_moved(PerduraCursor *cursor, const PerduraSession *session, c
 // Begins another walk through the index, which offers each row again. A search from an end of the index does
 // so too.
 void perdura_index_rewind(PerduraCursor *cursor);
-
-// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must not lock.
-void perdura_index_stop_at_entries(PerduraCursor *cursor, bool stops);
 
 // Reads the row of the entry at which the last seek or step has stopped into `record`. END if it is gone.
 PerduraCode perdura_index_row(PerduraCursor *cursor, const PerduraSession *session, uint8_t *record);

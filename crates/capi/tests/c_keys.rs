@@ -81,7 +81,7 @@ fn outcome(code: PerduraCode, record: &[u8; RECORD_BYTES]) -> Option<Row> {
 fn seek(cursor: &Cursor, session: &Session, bound: PerduraBound, step: PerduraStep, whole: bool) -> Option<Row> {
     let mut record = [0xEE; RECORD_BYTES];
     // SAFETY: the record has the table's bytes.
-    let code = unsafe { perdura_index_seek(cursor.0, session.0, bound, step, whole, record.as_mut_ptr()) };
+    let code = unsafe { perdura_index_seek(cursor.0, session.0, bound, step, whole, false, record.as_mut_ptr()) };
     outcome(code, &record)
 }
 
@@ -203,7 +203,7 @@ fn of_descending_list(
     let mut found = Vec::new();
     // SAFETY: all are live, and the record has the table's bytes.
     unsafe {
-        let mut code = perdura_index_seek(cursor.0, session.0, bound(sought), to, whole, record.as_mut_ptr());
+        let mut code = perdura_index_seek(cursor.0, session.0, bound(sought), to, whole, false, record.as_mut_ptr());
         while let Some(row) = outcome(code, &record) {
             let mut bytes = 0;
             let entry = std::slice::from_raw_parts(perdura_index_key(cursor.0, &mut bytes), bytes).to_vec();

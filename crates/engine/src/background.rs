@@ -7,7 +7,6 @@ use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use crate::txn::compact;
-use perdura_pmem::Medium;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;

@@ -107,14 +107,9 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Status {
+    fn write_commits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counters = &self.counters;
-        writeln!(f, "MEDIUM\n  {}\n  {}", self.medium, self.locality)?;
-        if counters.failed != 0 {
-            writeln!(f, "  THE POOL HAS FAILED STOP: read-only; the error log has the cause")?;
-        }
-        writeln!(f, "LOG\n{}", self.log)?;
         writeln!(
             f,
             "COMMITS\n  durable CSN {}, visible CSN {}, stored CSN {}, checkpoint CSN {}\n  {} committed, {} rolled back, {} prepared without a session",
@@ -130,7 +125,11 @@ impl fmt::Display for Status {
             Some(csn) => writeln!(f, "  {} snapshots, the oldest at CSN {csn}", counters.snapshots)?,
             None => writeln!(f, "  no snapshots")?,
         }
-        writeln!(f, "  {} versions wait to be purged, {} rows moved", counters.purge_lag, counters.moved_rows)?;
+        writeln!(f, "  {} versions wait to be purged, {} rows moved", counters.purge_lag, counters.moved_rows)
+    }
+
+    fn write_locks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counters = &self.counters;
         writeln!(
             f,
             "LOCKS\n  {} held, {} waited for; since start {} waits, {} timeouts, {} deadlocks",
@@ -139,9 +138,11 @@ impl fmt::Display for Status {
             counters.lock_waits,
             counters.lock_timeouts,
             counters.deadlocks
-        )?;
-        sessions::write_transactions(f, &self.transactions, self.transactions_active)?;
-        sessions::write_deadlock(f, self.last_deadlock.as_ref(), self.now)?;
+        )
+    }
+
+    fn write_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counters = &self.counters;
         writeln!(
             f,
             "TRAFFIC\n  {} fences, {} lines flushed, {} stored through the cache, {} past it",
@@ -165,13 +166,10 @@ impl fmt::Display for Status {
             mib(counters.prefault_done_bytes),
             mib(counters.prefault_queued_bytes),
             counters.prefault_failures
-        )?;
-        if !self.notices.is_empty() {
-            writeln!(f, "NOTICES\n  {} since start, the last ones:", counters.notices)?;
-        }
-        for notice in &self.notices {
-            writeln!(f, "  {notice}")?;
-        }
+        )
+    }
+
+    fn write_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "TABLES\n  {:<40} {:>12} {:>6} {:>12} {:>12} {:>8} {:>8}",
@@ -197,5 +195,27 @@ impl fmt::Display for Status {
             writeln!(f, "  and {} kept files of dropped tables: {}", self.kept_files, mib(self.kept_bytes))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "MEDIUM\n  {}\n  {}", self.medium, self.locality)?;
+        if self.counters.failed != 0 {
+            writeln!(f, "  THE POOL HAS FAILED STOP: read-only; the error log has the cause")?;
+        }
+        writeln!(f, "LOG\n{}", self.log)?;
+        self.write_commits(f)?;
+        self.write_locks(f)?;
+        sessions::write_transactions(f, &self.transactions, self.transactions_active)?;
+        sessions::write_deadlock(f, self.last_deadlock.as_ref(), self.now)?;
+        self.write_traffic(f)?;
+        if !self.notices.is_empty() {
+            writeln!(f, "NOTICES\n  {} since start, the last ones:", self.counters.notices)?;
+        }
+        for notice in &self.notices {
+            writeln!(f, "  {notice}")?;
+        }
+        self.write_tables(f)
     }
 }

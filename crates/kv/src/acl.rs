@@ -1,8 +1,8 @@
 //! Access control: users, their passwords and their rights, which the whole cluster shares.
 //!
-//! Users are kept beside the keys and in the same log. Whoever asks for rights reads them into an
-//! `Acl`, which tells by a number whether it is still what is stored. All fails closed: before
-//! they are read nobody has rights, and who cannot be read has none.
+//! Users are kept beside the keys and in the same log. A check of rights works on an `Acl` read
+//! from there, whose version number tells whether it is still current. Access fails closed: until
+//! the users are read nobody has rights, and a user whose record cannot be read has none.
 //!
 //! ```text
 //! 0x01 'u' name   the record of a user (`record`)

@@ -53,7 +53,6 @@ mod dispatch;
 mod evaluate;
 mod forward;
 mod forwards;
-mod freshness;
 mod greeting;
 mod hash_slot;
 mod info;

@@ -105,7 +105,7 @@ pub(crate) mod tests {
     use std::ops::{Bound, Range};
     use std::sync::Arc;
 
-    /// A machine that is told commands as people type them.
+    /// A machine that runs commands as people type them.
     #[derive(Default)]
     pub(crate) struct Table {
         pub source: MemorySource,

@@ -229,7 +229,7 @@ pub struct Raft {
     pub persist_us: u64,
     /// Microseconds for which the server looks for work before it sleeps.
     pub spin_us: u64,
-    /// Whether followers are told of each commit at once.
+    /// Whether the leader announces each commit to its followers at once.
     pub announces_commits: bool,
     /// Bytes of entries that are not applied.
     pub pending_size_max: Size,
@@ -346,7 +346,16 @@ impl Config {
         if !self.clients.password_sha256.as_ref().is_none_or(is_hash) {
             return Err("clients.password_sha256 is not 64 digits of 0 to 9 and a to f".to_owned());
         }
-        let Config { store, clients, peers, http, raft, .. } = self;
+        self.check_numbers()?;
+        if self.directory.as_os_str().is_empty() {
+            return Err("directory is empty: name the directory of the replica's data".into());
+        }
+        self.check_addresses()?;
+        self.check_peers()
+    }
+
+    fn check_numbers(&self) -> Result<(), String> {
+        let Config { store, clients, peers, raft, .. } = self;
         let between = |name: &str, value: u64, least: u64, most: u64| {
             let fits = (least..=most).contains(&value);
             if fits { Ok(()) } else { Err(format!("{name} = {value}: use {least} to {most}")) }
@@ -377,33 +386,39 @@ impl Config {
         between("raft.chunk_size", raft.chunk_size.0, 1 << 10, 1 << 21)?;
         between("raft.snapshot_idle_ms", raft.snapshot_idle_ms, raft.tick_ms, 3_600_000)?;
         between("raft.clock_drift_percent", raft.clock_drift_percent, 0, 100)?;
-        between("raft.clock_forward_max_s", raft.clock_forward_max_s, 0, 100 * 366 * 86_400)?;
-        if self.directory.as_os_str().is_empty() {
-            return Err("directory is empty: name the directory of the replica's data".into());
-        }
+        between("raft.clock_forward_max_s", raft.clock_forward_max_s, 0, 100 * 366 * 86_400)
+    }
+
+    fn check_addresses(&self) -> Result<(), String> {
+        let Config { clients, peers, http, .. } = self;
         let addresses = clients.listen.iter().map(|address| ("clients.listen", address));
         let named = [("clients.announce", &clients.announce), ("peers.announce", &peers.announce)];
         let named = named.into_iter().chain([("http.listen", &http.listen)]).filter(|(_, text)| !text.is_empty());
         for (name, address) in addresses.chain([("peers.listen", &peers.listen)]).chain(named) {
             check_address(name, address)?;
         }
-        for (name, listen, told) in
+        for (name, listen, announced) in
             [("clients", clients.listen.first(), &clients.announce), ("peers", Some(&peers.listen), &peers.announce)]
         {
             let is_any = listen.is_some_and(|listen| listen.starts_with("0.0.0.0:") || listen.starts_with("[::]:"));
-            if is_any && told.is_empty() {
+            if is_any && announced.is_empty() {
                 return Err(format!("{name}.listen is every address: say in {name}.announce which one others use"));
             }
         }
         if clients.listen.is_empty() && clients.unix.is_none() {
             return Err("clients.listen is empty and there is no clients.unix: nobody could connect".into());
         }
+        Ok(())
+    }
+
+    fn check_peers(&self) -> Result<(), String> {
+        let Config { peers, .. } = self;
         if peers.tls.as_ref().is_some_and(|tls| tls.authorities.is_none()) {
             return Err("peers.tls lacks authorities: replicas check each other's certificates".into());
         }
         if peers.protected && peers.tls.is_none() && !is_loopback(&peers.listen) {
             return Err(format!(
-                "peers.listen = \"{}\": whoever reaches it could read and change everything. Set peers.tls, or peers.protected = false if \
+                "peers.listen = \"{}\": every machine that reaches it could read and change everything. Set peers.tls, or peers.protected = false if \
                  the network keeps others from it",
                 peers.listen
             ));
@@ -430,7 +445,7 @@ pub(crate) fn is_loopback(address: &str) -> bool {
 /// Most bytes of an address.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 262;
 
-/// Whether others can be told an address.
+/// Whether an address can be announced to others.
 pub(crate) fn is_address(address: &str) -> bool {
     let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
     address.len() <= ADDRESS_BYTES_MAX

@@ -166,7 +166,7 @@ fn reads_that_wait_are_judged_again() {
     assert_eq!(says(&mut cluster, 3, bob, ""), format!("{denied} $-1"));
 }
 
-/// Redis answers whoever deletes itself, and closes the connection then; what it has sent behind
+/// Redis answers a user who deletes itself, and closes the connection then; what it has sent behind
 /// that is not done.
 #[test]
 fn who_deletes_itself_is_answered_first_and_does_nothing_more() {
@@ -214,7 +214,7 @@ fn a_request_of_http_closes_the_connection_and_is_logged() {
     are(&mut cluster, 1, admin, &[("GET k", "$1 1")]);
 }
 
-/// Whoever reached an address could do everything where nobody had given `default` a password.
+/// Found: every connection could do everything as long as `default` had no password.
 #[test]
 fn a_connection_of_another_machine_is_refused_while_default_needs_no_password() {
     let mut cluster = Cluster::with_maps(Variant::List, &[32 << 20], &Settings::default());

@@ -434,7 +434,7 @@ fn users_have_their_rights_in_the_whole_cluster() {
     );
     cluster.pass(100);
     are(&mut cluster, 2, far, &[("AUTH alice pw / GET b", &format!("+OK {denied}"))]);
-    // In one go: what is changed is in force for what follows.
+    // In one go: a change takes effect for the requests behind it.
     are(&mut cluster, 1, admin, &[("ACL SETUSER bob on >x +@all ~* / AUTH bob x / ACL WHOAMI", "+OK +OK $3 bob")]);
     are(&mut cluster, 1, admin, &[("ACL DELUSER alice nobody", ":1")]);
     cluster.pass(100);
@@ -538,7 +538,7 @@ fn a_follower_sends_writes_to_the_leader_and_reads_what_is_newest() {
     assert_eq!(cluster.take(2, far), b"-CLUSTERDOWN The cluster is down: no leader is known\r\n");
 }
 
-/// The leader is cut off with writes under way: whoever waits is told what is known of them, and
+/// The leader is cut off with writes under way: clients that wait get what is known of them, and
 /// nothing else.
 #[test]
 fn a_lost_leader_says_what_it_does_not_know() {
@@ -640,7 +640,7 @@ fn a_request_that_comes_again_is_not_done_again() {
     );
 }
 
-/// Hazard: a kept reply is given to whoever knows its id and number, whatever they may read.
+/// Hazard: a kept reply is given to every user who knows its id and number, whatever they may read.
 #[test]
 fn a_kept_reply_is_for_its_user_only() {
     let (mut cluster, token) = Cluster::one();

@@ -181,8 +181,8 @@ fn a_replica_without_room_does_not_lead() {
 }
 
 /// A leader whose store cannot take its own entry has told nobody of it. It leads no more, so that
-/// another can, and whoever waits is told. It had told the others first; then all stood still at
-/// the same entry.
+/// another can, and clients that wait get an error. It had told the others first; then all stood
+/// still at the same entry.
 #[test]
 fn a_leader_without_room_leads_no_more() {
     let mut cluster = Cluster::with_maps(Variant::List, &[1 << 20; 3], &Settings::default());

@@ -1,5 +1,5 @@
 //! The end of a load of a store over a map: nothing waits for it, and nothing of it is seen before
-//! it is in force.
+//! it is installed.
 
 #![allow(clippy::disallowed_methods, reason = "the thread takes the time that it takes: no seed runs it again")]
 
@@ -67,7 +67,7 @@ fn at(store: &MapStore) -> Option<Bytes> {
     store.get(ReadLevel::Applied, b"at").expect("it reads")
 }
 
-/// Begins to put a snapshot in force. Returns the time of the call.
+/// Begins to install a snapshot. Returns the time of the call.
 fn begin(store: &mut MapStore, metadata: &SnapshotMetadata, chunks: &[Bytes]) -> Duration {
     store.receive(false).expect("it waits");
     push(store, chunks);

@@ -1,5 +1,5 @@
-//! No client holds up others for long: work between two turns of the reactor is counted, over all
-//! commands at their limits.
+//! No client holds up others for long: work between two polls of the event loop is counted, over
+//! all commands at their limits.
 
 use crate::support::cluster::Cluster;
 use crate::support::stores::{filled as store, push, put, snapshot, value};

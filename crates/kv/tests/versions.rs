@@ -22,13 +22,12 @@ fn refused(put: impl FnOnce(&dyn perdura_map::OrderedMap)) -> Error {
     drop(store_on(&medium));
     let map = perdura_map::open(&medium, "m", &Config { background: false, ..Config::default() }).expect("a map");
     put(&*map);
-    map.persist().expect("confirmed");
+    map.persist().expect("persisted");
     drop(map);
     MapStore::open(&medium, "m", &MapConfig::default()).err().expect("it cannot be opened")
 }
 
-/// Hazard: whoever goes back to an older program is told that the data of all replicas are damaged,
-/// and to move them away.
+/// Hazard: an older program calls the data of all replicas damaged, and to move them away.
 #[test]
 fn what_a_newer_program_has_written_is_not_called_damaged() {
     let persistent_state = PersistentState::founder(7, 1, vec![1]).to_bytes();

@@ -10,6 +10,11 @@ use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Commit sequence number: the place of a commit in the order of all, from 1.
+pub type Csn = u64;
+/// Transaction id, from a transaction's start on, and never given twice in a pool (48 bits).
+pub type TxnId = u64;
+
 /// Bytes of a granule: groups begin at its multiples.
 pub const GRANULE_BYTES: u64 = 64;
 /// Bytes of a group's header.

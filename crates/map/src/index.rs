@@ -38,7 +38,7 @@ pub trait Index: Sized + Send + Sync + 'static {
     type Writer: Send;
     /// Place of a key's entry, whether there is one or not.
     type Place;
-    /// A whole index that is not in force yet.
+    /// A whole index that is not installed yet.
     type Built: Send;
 
     /// The index of a root record. What a list's chain holds is counted in `pages`. Error:

@@ -162,7 +162,7 @@ pub trait OrderedMap: Send + Sync {
     /// [`OrderedMap::space`] in constant time, but for [`Space::free_run_max`], which is 0.
     fn usage(&self) -> Space;
 
-    /// Whether so many bytes are free in one piece. As fast as an allocation of them.
+    /// Whether this number of bytes is free in one piece. As fast as an allocation of them.
     fn has_run(&self, bytes: u64) -> bool;
 
     /// Audits everything reachable: checksums, order, links, and the accounts of space. Returns the

@@ -112,7 +112,7 @@ impl<I: Index> Shared<I> {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], at: Ts) -> Result<Option<Value<'_>>> {
         let pin = self.pins.pin();
-        // Before, because a loaded snapshot may lower the mark once its content is in force; and
+        // Before, because a loaded snapshot may lower the mark once its content is installed; and
         // after, because a mark that rises does so before the content goes that needs a lower one.
         self.check_readable(at)?;
         let newest = self.index.newest(key)?;

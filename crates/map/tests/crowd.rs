@@ -1,9 +1,9 @@
 //! Replayed races between several who change one map: each has a key of its own, and all change and
 //! delete those they share.
 //!
-//! Some changes are applied and forgotten at once, others wait for whoever applies, takes back or
-//! forgets. Views, scans, snapshots and the collector go on beside them; with loads the content is
-//! replaced now and then. Each seed is one interleaving.
+//! Some changes are applied and forgotten at once, others wait for a thread that applies, rolls
+//! back or forgets. Views, scans, snapshots and the collector go on beside them; with loads the
+//! content is replaced now and then. Each seed is one interleaving.
 
 use crate::support;
 

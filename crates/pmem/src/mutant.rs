@@ -234,7 +234,7 @@ pub enum Mutant {
     LeaseSurvivesTransfer,
     StartForgetsPromises,
     DeposedAnswerCounts,
-    ReplacedBasisCounts,
+    ReplacedReadConditionCounts,
     PromiseEndsWithTerm,
     ExecIgnoresWatch,
     SentChangeCalledUndone,

@@ -20,6 +20,24 @@ impl SplitMix64 {
         self.0 = self.0.wrapping_add(STEP);
         scrambled(self.0)
     }
+
+    /// A number below `bound`, which is not 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// True once in `n` on average.
+    #[inline]
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// True with a probability of `percent` / 100.
+    #[inline]
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
 }
 
 /// Spreads the bits of a word over all of it; a bijection. 0 stays 0.

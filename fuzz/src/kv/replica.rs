@@ -95,7 +95,7 @@ impl perdura_kv::node::Clocks for Stopped {
     }
 }
 
-/// The input decides what comes: messages, ticks, confirmations, requests.
+/// The input decides what comes: messages, ticks, persists, requests.
 pub fn replica(data: &[u8]) {
     let mut input = Input(data);
     let persistent_state = PersistentState::founder(7, 1, vec![1, 2, 3]);

@@ -25,7 +25,7 @@ const PLANTED: [(Mutant, u64, &str); 25] = [
     (Mutant::LeaseSurvivesTransfer, 79, "a lease stays when leadership is handed over"),
     (Mutant::StartForgetsPromises, 32, "a start lets go of promises"),
     (Mutant::DeposedAnswerCounts, 236, "an answer of a leader that was deposed counts once another has answered"),
-    (Mutant::ReplacedBasisCounts, 247, "nobody looks whether the entry that an answer rests on was replaced"),
+    (Mutant::ReplacedReadConditionCounts, 247, "nobody looks whether the entry that an answer rests on was replaced"),
     (Mutant::PromiseEndsWithTerm, 32, "a promise does not bind two terms later"),
     (Mutant::ExecIgnoresWatch, 33, "EXEC runs though a watched key was changed"),
     (Mutant::SentChangeCalledUndone, 394, "a change that may have come to the leader is called undone"),

@@ -15,7 +15,7 @@ use super::report::Report;
 const METRICS: [(&str, &str); 19] = [
     ("ns_per_op", "ns"),
     ("persist_floor_ns", "ns"),
-    ("fences_per_confirmation", "fences"),
+    ("fences_per_persist", "fences"),
     ("ratio", "ratio"),
     ("dram_bytes_per_key", "B"),
     ("dram_bytes_per_mib", "B"),

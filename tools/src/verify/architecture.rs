@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 
+use super::rooms::order::{ORDERS, Order};
 use super::tree;
 use crate::shared::paths;
 
@@ -30,6 +31,8 @@ pub fn check() -> Result<()> {
         let found = wrong_paths(page, &text, &tracked);
         wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
         let found = wrong_names(&text, &|path| std::fs::read_to_string(paths::top().join(path)).ok());
+        wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
+        let found = if page == PAGE { wrong_orders(&text, ORDERS) } else { Vec::new() };
         wrong.extend(found.into_iter().map(|what| format!("{page}: {what}")));
         wrong.extend(too_long(&text).filter(|_| page == PAGE).map(|what| format!("{page}: {what}")));
     }
@@ -60,6 +63,25 @@ fn wrong_paths(page: &str, text: &str, tracked: &BTreeSet<String>) -> Vec<String
         if !exists(path) {
             wrong.push(format!("a link to {target}, which does not exist"));
         }
+    }
+    wrong
+}
+
+/// Rows of the table of crates, `| engine | ROOMS |`, that do not name the rooms from the top, as the
+/// crate's order of rooms has them.
+fn wrong_orders(text: &str, orders: &[Order]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for order in orders {
+        let name = order.package.trim_start_matches("perdura-");
+        let Some(row) = text.lines().find(|line| line.starts_with(&format!("| {name} | `"))) else { continue };
+        let named = row.split('`').skip(1).step_by(2).filter_map(|path| {
+            let room = path.strip_prefix(name)?.strip_prefix("/src/")?.strip_suffix(".rs")?;
+            let storey = order.storeys.iter().position(|storey| storey.split(' ').any(|module| module == room))?;
+            Some((storey, room))
+        });
+        let named: Vec<(usize, &str)> = named.collect();
+        let late = named.windows(2).filter(|pair| pair[0].0 > pair[1].0);
+        wrong.extend(late.map(|pair| format!("{name}: the room {} is above {}", pair[1].1, pair[0].1)));
     }
     wrong
 }
@@ -97,7 +119,7 @@ fn is_path(word: &str) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{WORDS_MAX, too_long, wrong_names, wrong_paths};
+    use super::{Order, WORDS_MAX, too_long, wrong_names, wrong_orders, wrong_paths};
 
     fn wrong(text: &str) -> Vec<String> {
         let tracked = ["crates/log/src/scan.rs", "docs/format.md", "tests/crash/src/main.rs", "CONTRIBUTING.md"];
@@ -128,6 +150,16 @@ mod tests {
         {
             assert_eq!(wrong_names(text, &read), Vec::<String>::new(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_row_that_does_not_name_the_rooms_from_the_top_is_reported() {
+        let orders = [Order { package: "perdura-kv", storeys: &["server", "acl node", "store"] }];
+        for rooms in ["`kv/src/server.rs`; `kv/src/node.rs`, `kv/src/acl.rs`, `kv/src/store.rs`", "`kv/src/store.rs`"] {
+            assert_eq!(wrong_orders(&format!("| kv | {rooms} |"), &orders), Vec::<String>::new(), "{rooms}");
+        }
+        let found = wrong_orders("| kv | `kv/src/server.rs`; `kv/src/store.rs` log, `kv/src/acl.rs` |", &orders);
+        assert_eq!(found, ["kv: the room acl is above store"]);
     }
 
     /// Files of one name lie in several rooms.

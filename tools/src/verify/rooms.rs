@@ -3,7 +3,7 @@
 //! room above its own.
 
 mod modules;
-mod order;
+pub mod order;
 mod uses;
 
 use std::collections::{BTreeSet, HashMap};

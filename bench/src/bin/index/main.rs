@@ -9,48 +9,15 @@
 
 mod keys;
 mod own;
-mod plan;
 mod series;
 
-use perdura_bench::output;
-use perdura_bench::own::medium;
-use plan::Plan;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Instant;
+use perdura_bench::plan::Plan;
+use std::time::Duration;
 
-const USAGE: &str = "usage: index --dir DIR [--quick] [--peers-only]";
+/// After this much of a quick run no further round begins.
+const QUICK_TIME: Duration = Duration::from_secs(22);
+const USAGE: &str = "index --dir DIR [--quick] [--peers-only]";
 
-fn parse() -> Result<Plan, String> {
-    let mut words = std::env::args().skip(1);
-    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, own: true };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
-            "--quick" => plan.quick = true,
-            "--peers-only" => plan.own = false,
-            _ => return Err(format!("unexpected argument {word}")),
-        }
-    }
-    if plan.directory.as_os_str().is_empty() {
-        return Err("which directory?".into());
-    }
-    Ok(plan)
-}
-
-fn main() -> ExitCode {
-    let plan = match parse() {
-        Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("index: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    {
-        let scratch = plan.scratch();
-        let info = medium(scratch.path()).info();
-        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
-    }
-    series::run(&plan);
-    ExitCode::SUCCESS
+fn main() {
+    series::run(&Plan::read(USAGE, QUICK_TIME, |_, _| Ok(false)));
 }

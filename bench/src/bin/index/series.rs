@@ -7,10 +7,10 @@
 
 use crate::keys::Orders;
 use crate::own::Own;
-use crate::plan::Plan;
 use perdura_bench::measure::{ns_each, thread_time, turned};
 use perdura_bench::output;
 use perdura_bench::peers::ordered::{self, Key, Ordered};
+use perdura_bench::plan::Plan;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -41,10 +41,8 @@ struct Case<'k, const BYTES: usize> {
 /// Runs everything.
 pub fn run(plan: &Plan) {
     for (count, full, quick) in [(plan.pick(1_000_000, 100_000), 5, 3), (plan.pick(10_000_000, 500_000), 3, 2)] {
-        for round in 0..plan.pick(full, quick) {
-            if round == 0 || plan.goes_on() {
-                lengths(plan, count, round);
-            }
+        for round in plan.rounds(full, quick) {
+            lengths(plan, count, round);
         }
     }
 }

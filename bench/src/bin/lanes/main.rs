@@ -11,24 +11,15 @@ mod ticks;
 mod together;
 
 use perdura_bench::plan::Plan;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// After this much of a quick run no further round begins.
 const QUICK_TIME: Duration = Duration::from_secs(15);
-const USAGE: &str = "usage: lanes --dir DIR [--quick] [--series]";
+const USAGE: &str = "lanes --dir DIR [--quick] [--series]";
 
-fn main() -> ExitCode {
-    let plan = match Plan::parse(QUICK_TIME, |_, _| Ok(false)) {
-        Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("lanes: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    plan.show_medium();
+fn main() {
+    let plan = Plan::read(USAGE, QUICK_TIME, |_, _| Ok(false));
     let _sampler = plan.sampler();
     counter::run(&plan);
     series::run(&plan);
-    ExitCode::SUCCESS
 }

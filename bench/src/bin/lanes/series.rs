@@ -9,13 +9,11 @@ use crate::pool::{Pool, Run};
 use crate::ticks;
 use perdura_bench::measure::turned;
 use perdura_bench::output;
-use perdura_bench::own::{medium, modelled};
+use perdura_bench::own::{medium, medium_like};
 use perdura_bench::plan::Plan;
 use perdura_bench::sampler;
-use perdura_engine::{LaneChoice, LogStage, Medium};
-use perdura_pmem::{Model, Preset};
-use std::path::Path;
-use std::sync::Arc;
+use perdura_engine::{LaneChoice, LogStage};
+use perdura_pmem::Preset;
 use std::time::Instant;
 
 /// Lanes as in the paper's table III.
@@ -55,30 +53,20 @@ impl System {
     fn runs(&self, is_emulated: bool) -> bool {
         is_emulated || self.model.is_none()
     }
-
-    /// The medium at a directory.
-    fn medium(&self, directory: &Path) -> Arc<dyn Medium> {
-        match self.model {
-            Some(preset) => Arc::new(modelled(directory, Some(Model::new(preset)))),
-            None => medium(directory),
-        }
-    }
 }
 
 /// Runs everything.
 pub fn run(plan: &Plan) {
     let transactions = plan.pick(200_000, 40_000);
     let is_emulated = medium(plan.scratch().path()).info().mode.is_emulated();
-    for round in 0..plan.pick(5, 3) {
-        if round > 0 && !plan.goes_on() {
-            break;
-        }
+    for round in plan.rounds(5, 3) {
         let begun = Instant::now();
         let tick = ticks::length();
         for lanes in turned(&LANES, round) {
             for system in turned(&SYSTEMS, round).filter(|system| system.runs(is_emulated)) {
                 let scratch = plan.scratch();
-                let mut pool = Pool::create(system.medium(scratch.path()), lanes, system.choice, system.numa);
+                let medium = medium_like(scratch.path(), system.model);
+                let mut pool = Pool::create(medium, lanes, system.choice, system.numa);
                 for threads in turned(system.threads, round) {
                     sampler::running(&named(system.name, threads), &lanes.to_string());
                     let took = pool.run(threads, transactions, false).took;

@@ -14,31 +14,19 @@ mod running;
 
 use perdura_bench::output;
 use perdura_bench::plan::Plan;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// After this much of a quick run no further round begins.
 const QUICK_TIME: Duration = Duration::from_secs(30);
-const USAGE: &str = "usage: log --dir DIR [--quick] [--series]";
+const USAGE: &str = "log --dir DIR [--quick] [--series]";
 
-fn main() -> ExitCode {
-    let plan = match Plan::parse(QUICK_TIME, |_, _| Ok(false)) {
-        Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("log: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    plan.show_medium();
+fn main() {
+    let plan = Plan::read(USAGE, QUICK_TIME, |_, _| Ok(false));
     let _sampler = plan.sampler();
-    for round in 0..plan.pick(9, 5) {
-        if round > 0 && !plan.goes_on() {
-            break;
-        }
+    for round in plan.rounds(9, 5) {
         append::run(&plan, round);
         parts::run(&plan);
         commit::run(&plan);
         output::progress(format_args!("round {}: {:.1} s", round + 1, plan.begun.elapsed().as_secs_f64()));
     }
-    ExitCode::SUCCESS
 }

@@ -4,11 +4,12 @@
 //! libpmemobj allocates an object in a transaction and links it to a list. The maps insert a key
 //! and a value of 64 bytes together, so they also keep an order.
 
-use crate::plan::{Plan, SEED};
+use crate::SEED;
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::peers::pmemobj::{FORCE, OBJECT_BYTES, Pool};
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use std::time::Instant;
 

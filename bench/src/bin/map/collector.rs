@@ -1,11 +1,12 @@
 //! The collector's cost for a writer: latencies of single overwrites with and without the
 //! background thread.
 
-use crate::plan::{Plan, SEED};
+use crate::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{percentile, turned};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;
 use std::time::Instant;

@@ -1,10 +1,11 @@
 //! DRAM of a map: for each key, beyond what the empty map takes for its region. All regions are
 //! equally large.
 
+use crate::SEED;
 use crate::operations::VALUES;
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Shape};
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;
 use perdura_bench::{dram, output};

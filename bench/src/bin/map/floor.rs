@@ -1,9 +1,9 @@
 //! The physical floor: a line stored, flushed and fenced.
 
-use crate::plan::Plan;
 use perdura_bench::measure::ns_each;
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_pmem::LINE_BYTES;
 use std::time::Instant;
 

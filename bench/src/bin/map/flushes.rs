@@ -5,11 +5,12 @@
 //! persist. One more series runs it and overwrites keys, so that it has work; there its bytes
 //! count too.
 
+use crate::SEED;
 use crate::operations::{BATCHES, KEYS, VALUES};
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use perdura_pmem::counters;
 
@@ -29,7 +30,7 @@ pub fn run(plan: &Plan) {
                 let mut own = Own::create(scratch.path(), &settings.without_background());
                 let value = vec![0x5a; value_bytes];
                 let (fences, ratio) = count(&mut own, &keys, &value, batch);
-                output::value(system.name(), &format!("fences/{case}"), "fences_per_confirmation", fences);
+                output::value(system.name(), &format!("fences/{case}"), "fences_per_persist", fences);
                 output::value(system.name(), &format!("amplification/{case}"), "ratio", ratio);
                 drop(own);
                 drop(scratch);

@@ -1,10 +1,11 @@
 //! How the cost of an operation grows from ten thousand keys to ten million. Full runs only.
 
+use crate::SEED;
 use crate::operations::Orders;
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{phase, turned};
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use std::hint::black_box;
 use std::time::Duration;

@@ -3,12 +3,12 @@
 //! which include all that, are measured beside them.
 
 use crate::operations::{KEYS, LARGE_OF_A_QUICK_RUN, Orders, measure};
-use crate::plan::Plan;
 use perdura_bench::dram;
 use perdura_bench::keys::{Key, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::peers::index::{self, Entry, Index, Record};
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

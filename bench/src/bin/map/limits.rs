@@ -2,12 +2,13 @@
 //! collection, opening a large region, a pin beside many others; and an overwrite with its
 //! forgetting.
 
+use crate::SEED;
 use crate::operations::KEYS;
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings, medium};
+use perdura_bench::plan::Plan;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;
 use perdura_map::{Config, Ts};

@@ -17,25 +17,22 @@ mod growth;
 mod index;
 mod limits;
 mod operations;
-mod plan;
 mod space;
 mod start;
 mod sweeps;
 
 use perdura_bench::dram::Counting;
-use perdura_bench::output;
-use perdura_bench::own::medium;
-use plan::Plan;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Instant;
+use perdura_bench::plan::{Series, run_series};
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const USAGE: &str = "usage: map --dir DIR [--quick] [--peers-only] [--only SERIES]";
-
-type Series = (&'static str, fn(&Plan));
+/// Seed of the orders of keys, fixed so that runs compare.
+const SEED: u64 = 20_200_601;
+/// After this much of a quick run no series begins a second round.
+const QUICK_TIME: Duration = Duration::from_secs(25);
+const USAGE: &str = "map --dir DIR [--quick] [--peers-only] [--only SERIES]";
 
 const SERIES: [Series; 12] = [
     ("floor", floor::run),
@@ -52,48 +49,6 @@ const SERIES: [Series; 12] = [
     ("growth", growth::run),
 ];
 
-fn parse() -> Result<Plan, String> {
-    let mut words = std::env::args().skip(1);
-    let mut plan = Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, own: true, only: None };
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-        match word.as_str() {
-            "--dir" => plan.directory = value()?.into(),
-            "--only" => plan.only = Some(value()?),
-            "--quick" => plan.quick = true,
-            "--peers-only" => plan.own = false,
-            _ => return Err(format!("unexpected argument {word}")),
-        }
-    }
-    if plan.directory.as_os_str().is_empty() {
-        return Err("which directory?".into());
-    }
-    match &plan.only {
-        Some(only) if !SERIES.iter().any(|(name, _)| name == only) => Err(format!("no series {only}")),
-        _ => Ok(plan),
-    }
-}
-
-fn main() -> ExitCode {
-    let plan = match parse() {
-        Ok(plan) => plan,
-        Err(error) => {
-            let names: Vec<&str> = SERIES.iter().map(|(name, _)| *name).collect();
-            eprintln!("map: {error}\n{USAGE}\nseries: {}", names.join(", "));
-            return ExitCode::from(2);
-        }
-    };
-    {
-        let scratch = plan.scratch();
-        let info = medium(scratch.path()).info();
-        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
-    }
-    for (name, run) in SERIES {
-        if plan.only.as_deref().is_none_or(|only| only == name) {
-            let begun = Instant::now();
-            run(&plan);
-            output::progress(format_args!("{name}: {:.1} s", begun.elapsed().as_secs_f64()));
-        }
-    }
-    ExitCode::SUCCESS
+fn main() {
+    run_series(USAGE, QUICK_TIME, &SERIES);
 }

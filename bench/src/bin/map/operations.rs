@@ -1,9 +1,10 @@
 //! Insert, read and delete: every key once, each phase in another random order.
 
-use crate::plan::{Plan, SEED};
+use crate::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{phase, turned};
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;
 use std::hint::black_box;

@@ -1,10 +1,11 @@
 //! Space in use after every key was overwritten ten times, as a multiple of the live bytes.
 
+use crate::SEED;
 use crate::operations::VALUES;
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;
 

@@ -1,11 +1,12 @@
 //! Start: from the closed directory to the answer of the first read, with a million keys.
 
+use crate::SEED;
 use crate::operations::REST_BATCH;
-use crate::plan::{Plan, SEED};
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, medium};
 use perdura_bench::peers::{lmdb::Lmdb, redb::Redb};
+use perdura_bench::plan::Plan;
 use perdura_bench::scratch::Scratch;
 use perdura_bench::store::Store;
 use perdura_bench::system::System;

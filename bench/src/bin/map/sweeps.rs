@@ -2,11 +2,11 @@
 //! the best value.
 
 use crate::operations::{KEYS, Orders, measure};
-use crate::plan::Plan;
 use perdura_bench::keys::Shape;
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};
+use perdura_bench::plan::Plan;
 use perdura_bench::system::System;
 use perdura_map::{Config, Kind};
 use std::time::Duration;

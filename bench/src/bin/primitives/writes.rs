@@ -110,10 +110,7 @@ pub fn run(plan: &Plan) {
     let targets: Vec<Target> =
         (0..most).map(|number| Target::create(&*medium, scratch.path(), number, file_bytes)).collect();
     let span = plan.pick(Duration::from_millis(100), Duration::from_millis(8));
-    for round in 0..plan.pick(5, 3) {
-        if round > 0 && !plan.goes_on() {
-            break;
-        }
+    for round in plan.rounds(5, 3) {
         for (threads, size) in THREADS.into_iter().flat_map(|threads| SIZES.map(|size| (threads, size))) {
             for (pattern, way) in
                 Pattern::ALL.into_iter().flat_map(|pattern| turned(&Way::ALL, round).map(move |way| (pattern, way)))

@@ -9,10 +9,11 @@ use crate::keys;
 use crate::load;
 use crate::maps::Maps;
 use crate::own::Pool;
-use crate::plan::Plan;
 use crate::terminal::{Done, KINDS, Terminal};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
+use perdura_bench::own::{medium, medium_like};
+use perdura_bench::plan::Plan;
 use perdura_bench::sampler;
 use perdura_pmem::Preset;
 use perdura_tpcc::Random;
@@ -33,22 +34,22 @@ enum System {
 }
 
 /// Runs everything. The most telling case comes first, since a quick run may be late.
-pub fn run(plan: &Plan) {
-    output::note(&format!("seed {}", plan.seed));
+pub fn run(plan: &Plan, seed: u64) {
+    output::note(&format!("seed {seed}"));
     let own = |threads: &[u32]| if plan.own { threads.iter().map(|&n| System::Own(n)).collect() } else { Vec::new() };
     let with_peer = |threads: &[u32]| [own(threads), vec![System::Maps]].concat();
-    case(plan, 1, None, &with_peer(&[1]));
-    if plan.is_emulated() {
-        case(plan, 1, Some(Preset::Optane), &own(&[1]));
+    case(plan, seed, 1, None, &with_peer(&[1]));
+    if medium(plan.scratch().path()).info().mode.is_emulated() {
+        case(plan, seed, 1, Some(Preset::Optane), &own(&[1]));
     } else {
         output::note("1/optane: left out, only emulated memory can take the time of another medium");
     }
-    case(plan, 2, None, &own(&[2]));
-    case(plan, 4, None, &own(&[4]));
+    case(plan, seed, 2, None, &own(&[2]));
+    case(plan, seed, 4, None, &own(&[4]));
     if plan.quick {
         output::note(&format!("the cases with {MANY} warehouses are those of a full run"));
     } else {
-        case(plan, MANY, None, &with_peer(&[1, 2, 4]));
+        case(plan, seed, MANY, None, &with_peer(&[1, 2, 4]));
     }
 }
 
@@ -60,7 +61,7 @@ fn name(threads: u32, warehouses: u32, model: Option<Preset>) -> String {
 
 /// Loads so many warehouses, and runs the systems on them in turns; the engine on the medium found
 /// or, if it is emulated, on a model of another.
-fn case(plan: &Plan, warehouses: u32, model: Option<Preset>, systems: &[System]) {
+fn case(plan: &Plan, seed: u64, warehouses: u32, model: Option<Preset>, systems: &[System]) {
     if systems.is_empty() {
         return;
     }
@@ -71,19 +72,19 @@ fn case(plan: &Plan, warehouses: u32, model: Option<Preset>, systems: &[System])
     let pool = systems
         .iter()
         .any(|system| matches!(system, System::Own(_)))
-        .then(|| Pool::create(plan.medium(&scratch, model)));
+        .then(|| Pool::create(medium_like(scratch.path(), model)));
     let mut maps = Maps::default();
     if let Some(pool) = &pool {
-        fill_pool(pool, warehouses, plan.seed);
+        fill_pool(pool, warehouses, seed);
     }
     if systems.iter().any(|system| matches!(system, System::Maps)) {
-        fill(&mut maps, 1..=warehouses, true, plan.seed);
+        fill(&mut maps, 1..=warehouses, true, seed);
     }
     output::progress(format_args!("{warehouses} warehouses loaded in {:.1} s", begun.elapsed().as_secs_f64()));
     let (mut by_pool, mut by_maps) = (Done::default(), Done::default());
-    for round in (0..plan.pick(5, 3)).take_while(|&round| round == 0 || plan.goes_on()) {
+    for round in plan.rounds(5, 3) {
         for system in turned(systems, round) {
-            let seed = plan.seed.wrapping_mul(1_000).wrapping_add(round as u64);
+            let seed = seed.wrapping_mul(1_000).wrapping_add(round as u64);
             let run = Run { terminals: 1, warehouses, model, lasting: plan.pick(Duration::from_secs(5), QUICK), seed };
             match (system, &pool) {
                 (System::Own(terminals), Some(pool)) => {

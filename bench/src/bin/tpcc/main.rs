@@ -18,60 +18,28 @@ mod new_order;
 mod order_status;
 mod own;
 mod payment;
-mod plan;
 mod rows;
 mod stock_level;
 mod terminal;
 
-use perdura_bench::output;
-use perdura_bench::own::medium;
-use perdura_bench::sampler::Sampler;
-use plan::Plan;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Instant;
+use perdura_bench::plan::Plan;
+use std::time::Duration;
 
-const USAGE: &str = "usage: tpcc --dir DIR [--quick] [--series] [--peers-only] [--seed N]";
+const USAGE: &str = "tpcc --dir DIR [--quick] [--series] [--peers-only] [--seed N]";
+/// After this much of a quick run each case has one round.
+const QUICK_TIME: Duration = Duration::from_secs(25);
 /// Fixed, so that runs compare.
 const SEED: u64 = 20_261_126;
 
-fn parse() -> Result<Plan, String> {
-    let mut words = std::env::args().skip(1);
-    let mut plan =
-        Plan { begun: Instant::now(), directory: PathBuf::new(), quick: false, series: false, own: true, seed: SEED };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--dir" => plan.directory = words.next().ok_or("--dir needs a value")?.into(),
-            "--quick" => plan.quick = true,
-            "--series" => plan.series = true,
-            "--peers-only" => plan.own = false,
-            "--seed" => {
-                let seed = words.next().and_then(|seed| seed.parse().ok());
-                plan.seed = seed.ok_or("--seed needs a number")?;
-            }
-            _ => return Err(format!("unexpected argument {word}")),
+fn main() {
+    let mut seed = SEED;
+    let plan = Plan::read(USAGE, QUICK_TIME, |word, value| {
+        let is_seed = word == "--seed";
+        if is_seed {
+            seed = value()?.parse().map_err(|_| "--seed needs a number")?;
         }
-    }
-    if plan.directory.as_os_str().is_empty() {
-        return Err("which directory?".into());
-    }
-    Ok(plan)
-}
-
-fn main() -> ExitCode {
-    let plan = match parse() {
-        Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("tpcc: {error}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    {
-        let scratch = plan.scratch();
-        let info = medium(scratch.path()).info();
-        output::medium(&format!("mode {}, granularity {}", info.mode, info.granularity));
-    }
-    let _sampler = plan.series.then(Sampler::start);
-    cases::run(&plan);
-    ExitCode::SUCCESS
+        Ok(is_seed)
+    });
+    let _sampler = plan.sampler();
+    cases::run(&plan, seed);
 }

@@ -1,9 +1,9 @@
 //! One transaction updates every row of a table, beside the bulk insert of those rows and a memcpy
 //! of the same bytes.
 
-use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use perdura_bench::sampler;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

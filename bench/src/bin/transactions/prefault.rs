@@ -1,11 +1,11 @@
 //! A load into cold files, with and without pre-fault (Table II and Fig. 4 of the source paper):
 //! its time, the page faults of the thread that loads and of all others, and processor time.
 
-use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::measure::turned;
 use perdura_bench::output;
 use perdura_bench::own::medium;
+use perdura_bench::plan::Plan;
 use perdura_bench::sampler;
 use perdura_engine::{Config, Engine};
 use std::hint::black_box;
@@ -61,10 +61,10 @@ impl Usage {
 /// `time_s`, `faults` (of the thread that loads), `service_faults` (of all others), `user_s`,
 /// `system_s` of the cases "off", "4k", "4k/awaited", or of "2m" alone if the medium has large
 /// pages, which the caller knows. Another case alone is for a profile of it.
-pub fn run(plan: &Plan) {
+pub fn run(plan: &Plan, case: Option<&str>) {
     let rows = plan.pick(2_000_000, 1_000_000);
     let small = [("off", Service::Off), ("4k", Service::On), ("4k/awaited", Service::Awaited)];
-    let cases: &[(&str, Service)] = match plan.case.as_deref() {
+    let cases: &[(&str, Service)] = match case {
         None => &small,
         Some("2m") => &[("2m", Service::On), ("2m/awaited", Service::Awaited)],
         Some(one) => {

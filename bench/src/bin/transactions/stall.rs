@@ -4,10 +4,10 @@
 //! and its latency counts from the time it was due. So a commit that stalls makes all those late
 //! that fall due meanwhile, as it would for a server's clients.
 
-use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::measure::percentile;
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use perdura_engine::{Engine, Rid, Session, Table};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};

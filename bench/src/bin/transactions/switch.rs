@@ -3,10 +3,10 @@
 //! Each writer sleeps between its commits, so the processors are idle for most of the time: with
 //! more to do than they can, commits would wait for a processor for longer than for a switch.
 
-use crate::plan::Plan;
 use crate::pool::{self, ROW};
 use perdura_bench::measure::{percentile, turned};
 use perdura_bench::output;
+use perdura_bench::plan::Plan;
 use perdura_engine::{Config, Engine, LogConfig};
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::{Block, Counter};
-use super::index_position::IndexPosition;
+use super::index_position::{IndexPosition, Side};
 use super::key::{PerduraKey, PerduraKeyChange, with_changes, with_keys, with_old_keys};
 use super::session::Session;
 use crate::row::codec::{PackError, Packer, Unpacker};
@@ -60,8 +60,8 @@ impl Reading {
 pub(super) enum Left {
     /// In a scan, before the row of this number.
     Scan(u64),
-    /// In an index, whose position it has kept.
-    Index,
+    /// In an index, on this side of the key that its position has kept.
+    Index(Side),
 }
 
 /// A table opened by a handler of the server.
@@ -86,15 +86,12 @@ pub struct PerduraCursor {
     pub(super) searched: Csn,
     /// Where the cursor stands in an index that it reads.
     pub(super) index: IndexPosition,
-    /// An index is being read, and the statement does not skip the table.
-    pub(super) has_index: bool,
-    /// How rows are read through the index.
+    /// How rows are read through the index. None: no index is being read, or the statement skips
+    /// the table.
     pub(super) index_reading: Option<Reading>,
-    /// Reads through the index stop at the entry, whose key tells the caller enough.
+    /// Reads through the index stop at the entry, whose key tells the caller enough. The cursor
+    /// stands on its row, while `rid` names no other.
     pub(super) stops_at_entries: bool,
-    /// The cursor stands on the row of the entry where the last read has stopped, unless `rid`
-    /// names another one.
-    pub(super) at_entry: bool,
     /// The index that refused the last insert or update, and the row that has the key.
     duplicate: Option<(usize, Rid)>,
     /// The caller changes the row that has a key already: it is locked.
@@ -139,10 +136,8 @@ impl PerduraCursor {
             is_semi_consistent: false,
             searched: 0,
             index: IndexPosition::new(),
-            has_index: false,
             index_reading: None,
             stops_at_entries: false,
-            at_entry: false,
             duplicate: None,
             locks_duplicates: false,
             counter: None,
@@ -166,7 +161,7 @@ impl PerduraCursor {
 
     /// The row on which the cursor stands.
     pub(super) fn row(&self) -> Option<Rid> {
-        if self.rid.is_none() && self.at_entry { self.index.row() } else { self.rid }
+        self.rid.or_else(|| self.index.row())
     }
 
     /// The index that refused the last insert or update, and the row that has the key.
@@ -260,10 +255,7 @@ impl PerduraCursor {
     /// Forgets all that belongs to a statement.
     pub(super) fn reset(&mut self) {
         self.scan = None;
-        self.left = None;
-        self.index.end();
-        self.has_index = false;
-        self.at_entry = false;
+        self.end_index();
         self.rid = None;
         self.duplicate = None;
         self.locks_duplicates = false;
@@ -480,9 +472,8 @@ impl PerduraCursor {
     pub(super) fn leave(&mut self) {
         if let Some(scan) = self.scan.take() {
             self.left = Some(Left::Scan(scan.place()));
-        } else if std::mem::take(&mut self.has_index) {
-            self.index.leave();
-            self.left = Some(Left::Index);
+        } else if self.index_reading.take().is_some() {
+            self.left = Some(Left::Index(self.index.leave()));
         }
         self.leave_row();
     }
@@ -502,9 +493,9 @@ impl PerduraCursor {
                 self.scan.iter_mut().for_each(|scan| scan.begin_at(row));
                 Ok(())
             }
-            Some(Left::Index) => {
+            Some(Left::Index(side)) => {
                 self.start_index(session, self.index.number() as u32, false)?;
-                self.index.go_on();
+                self.index.go_on(side);
                 Ok(())
             }
         }

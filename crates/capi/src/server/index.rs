@@ -67,8 +67,9 @@ pub unsafe extern "C" fn perdura_index_begin(
 
 /// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads
 /// it into `record`. A step to the same key finds only rows whose keys begin with the bound's
-/// bytes. `whole` says that these are a whole key which does not repeat. END if there is no such
-/// row.
+/// bytes. `whole` says that these are a whole key which does not repeat. With `stops`, this and the
+/// steps that follow stop at the entry and fill in no record; reads must not lock then. END if there
+/// is no such row.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for [`super::rows::perdura_scan_next`],
@@ -84,10 +85,12 @@ pub unsafe extern "C" fn perdura_index_seek(
     bound: PerduraBound,
     step: PerduraStep,
     whole: bool,
+    stops: bool,
     record: *mut u8,
 ) -> PerduraCode {
+    let how = (whole, stops);
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, |cursor, session| cursor.seek(session, bound.bound(), step.step(), whole, record)) }
+    unsafe { on(cursor, session, |cursor, session| cursor.seek(session, bound.bound(), step.step(), how, record)) }
 }
 
 /// Goes on to another row, and reads it into `record`. END if there is none.
@@ -159,17 +162,6 @@ pub unsafe extern "C" fn perdura_index_rewind(cursor: *mut PerduraCursor) {
     // SAFETY: as the caller vouches for.
     let cursor = unsafe { &mut *cursor };
     call_or(None, (), || cursor.index.rewind());
-}
-
-/// Sets whether seeks and steps from here on stop at the entry: they fill in no record. Reads must
-/// not lock.
-///
-/// # Safety
-/// `cursor` must be open and used by this thread alone.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_index_stop_at_entries(cursor: *mut PerduraCursor, stops: bool) {
-    // SAFETY: as the caller vouches for.
-    unsafe { (*cursor).stops_at_entries = stops };
 }
 
 /// Reads the row of the entry at which the last seek or step has stopped into `record`. END if it

@@ -22,7 +22,7 @@ pub(super) struct Step {
 
 /// On which side of a key or entry a place is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     Before,
     At,
     Behind,
@@ -38,17 +38,21 @@ impl Side {
     }
 }
 
-/// State of the scan since its last search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reached {
-    /// Nothing: it is still there.
-    Nothing,
-    /// An entry.
+/// Where the place is.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// On this side of the bound that was searched for: the scan has come to no entry yet.
+    Bound(Side),
+    /// At an entry of the scan.
     Entry,
-    /// An entry whose key does not begin with what was searched for.
+    /// At an entry of the scan whose key does not begin with what was searched for.
     Beyond,
-    /// The end of the index, past some entry.
+    /// At the end of the index, past some entry.
     End,
+    /// At the key that was looked up, which has led to this row.
+    Key(Option<Rid>),
+    /// Where an earlier statement has left it: on this side of `sought`.
+    Left(Side),
 }
 
 /// A place in an index.
@@ -66,16 +70,7 @@ pub(super) struct IndexPosition {
     last: Step,
     /// Key of the last search or lookup.
     sought: Vec<u8>,
-    /// Where the place is that was searched for, beside those bytes.
-    side: Side,
-    /// Outcome of the search.
-    reached: Reached,
-    /// The place is the key that was looked up, and not where the scan is.
-    looked_up: bool,
-    /// The place is what an earlier statement has left in `sought` and `side`.
-    left: bool,
-    /// The row that the lookup found.
-    found: Option<Rid>,
+    at: At,
 }
 
 impl IndexPosition {
@@ -89,11 +84,7 @@ impl IndexPosition {
             spare: ScanBuffers::default(),
             last: Step { direction: Direction::Forward, walk: Direction::Forward, within: false },
             sought: Vec::new(),
-            side: Side::At,
-            reached: Reached::Nothing,
-            looked_up: false,
-            left: false,
-            found: None,
+            at: At::Bound(Side::At),
         }
     }
 
@@ -117,31 +108,32 @@ impl IndexPosition {
         if let Some(scan) = self.scan.take() {
             self.spare = scan.into_buffers();
         }
-        (self.looked_up, self.left) = (false, false);
+        self.at = At::Bound(Side::At);
     }
 
-    /// Forgets the scan, but not where it has come to: [`IndexPosition::go_on`] takes up from
-    /// there.
-    pub(super) fn leave(&mut self) {
-        let Some(scan) = self.scan.take().filter(|_| !self.looked_up) else { return };
-        let is_forward = self.last.direction == Direction::Forward;
-        let (place, side) = match (self.reached, scan.entry()) {
-            (Reached::Nothing, _) => return,
-            (Reached::Entry, entry) => (entry, Side::At),
-            (Reached::Beyond, entry) => (entry, if is_forward { Side::Before } else { Side::Behind }),
+    /// Forgets the scan, but not where it has come to. Returns on which side of `sought` that is,
+    /// for [`IndexPosition::go_on`].
+    pub(super) fn leave(&mut self) -> Side {
+        let (scan, is_forward) = (self.scan.take(), self.last.direction == Direction::Forward);
+        let entry = scan.as_ref().map_or(&[][..], IndexScan::entry);
+        let (place, side) = match self.at {
+            At::Bound(side) | At::Left(side) => return side,
+            At::Key(_) => return Side::At,
+            At::Entry => (entry, Side::At),
+            At::Beyond => (entry, if is_forward { Side::Before } else { Side::Behind }),
             // Behind a leaf without entries the scan is at none.
-            (Reached::End, []) if is_forward => (scan.leaf(), Side::Before),
-            (Reached::End, last) if is_forward => (last, Side::Behind),
-            (Reached::End, _) => (&[][..], Side::Before),
+            At::End if is_forward && entry.is_empty() => (scan.as_ref().map_or(&[][..], IndexScan::leaf), Side::Before),
+            At::End if is_forward => (entry, Side::Behind),
+            At::End => (&[][..], Side::Before),
         };
-        self.side = side;
         self.sought.clear();
         self.sought.extend_from_slice(place);
+        side
     }
 
     /// Goes on from where the index was left, after it was begun anew.
-    pub(super) fn go_on(&mut self) {
-        (self.left, self.found) = (true, None);
+    pub(super) fn go_on(&mut self, side: Side) {
+        self.at = At::Left(side);
     }
 
     /// The scan, begun if there is none.
@@ -163,22 +155,20 @@ impl IndexPosition {
         step: Step,
         whole: bool,
     ) -> Outcome<bool> {
-        self.last = step;
-        (self.looked_up, self.left, self.reached) = (false, false, Reached::Nothing);
+        (self.last, self.at) = (step, At::Bound(Side::of(bound, step.direction)));
         self.sought.clear();
         if let Bound::Included(bytes) | Bound::Excluded(bytes) = bound {
             self.sought.extend_from_slice(bytes);
         }
-        self.side = Side::of(bound, step.direction);
         if whole && step.within && self.unique {
-            (self.looked_up, self.side) = (true, Side::At);
-            self.found = self.look_up(session, table)?;
-            if self.found.is_some() || !self.descends() {
-                return Ok(self.found.is_some());
+            let found = self.look_up(session, table)?;
+            self.at = At::Key(found);
+            if found.is_some() || !self.descends() {
+                return Ok(found.is_some());
             }
-            // Nobody has the key now: whoever had it at the snapshot may have moved to one that the
-            // walk has passed.
-            self.looked_up = false;
+            // No row has the key now: the one that had it at the snapshot may have moved to a key
+            // that the walk has passed.
+            self.at = At::Bound(Side::At);
         }
         self.scan(session, table).seek(&session.txn, bound, step.direction)?;
         self.advance(session)
@@ -188,7 +178,7 @@ impl IndexPosition {
     /// it before it was locked.
     #[cold]
     fn seek_before(&mut self, session: &mut Session, table: &Arc<Table>, lost: Option<Rid>) -> Outcome<bool> {
-        self.looked_up = false;
+        self.at = At::Bound(Side::At);
         let (key, direction) = (std::mem::take(&mut self.sought), self.last.direction);
         let scan = self.scan(session, table);
         lost.into_iter().for_each(|rid| scan.forget_found(rid));
@@ -214,17 +204,21 @@ impl IndexPosition {
     /// Takes a step; false if there is no entry.
     pub(super) fn step(&mut self, session: &mut Session, table: &Arc<Table>, step: Step) -> Outcome<bool> {
         self.last = step;
-        if self.looked_up || self.left {
+        let side = match self.at {
+            At::Key(_) => Some(Side::At),
+            At::Left(side) => Some(side),
+            _ => None,
+        };
+        if let Some(side) = side {
             if step.within {
                 return Ok(false);
             }
-            (self.looked_up, self.left, self.reached) = (false, false, Reached::Nothing);
             let key = std::mem::take(&mut self.sought);
-            let bound = match (self.side, step.direction) {
+            let bound = match (side, step.direction) {
                 (Side::Before, Direction::Forward) | (Side::Behind, Direction::Backward) => Bound::Included(&key[..]),
                 _ => Bound::Excluded(&key[..]),
             };
-            self.side = Side::of(bound, step.direction);
+            self.at = At::Bound(Side::of(bound, step.direction));
             let sought = self.scan(session, table).seek(&session.txn, bound, step.direction);
             self.sought = key;
             sought?;
@@ -236,9 +230,9 @@ impl IndexPosition {
     /// another row. Of the newest entries those count that have come while its row was waited for,
     /// as the row may be behind one of them.
     pub(super) fn repeat(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<bool> {
-        if self.looked_up {
+        if let At::Key(before) = self.at {
             let found = self.look_up(session, table)?;
-            let before = std::mem::replace(&mut self.found, found);
+            self.at = At::Key(found);
             if found.is_none() && self.descends() {
                 return self.seek_before(session, table, before);
             }
@@ -261,21 +255,23 @@ impl IndexPosition {
             Direction::Forward => scan.forward(&session.txn)?,
             Direction::Backward => scan.backward(&session.txn)?,
         };
-        self.reached = match is_there {
-            true if !self.last.within || scan.key().starts_with(&self.sought) => Reached::Entry,
-            true => Reached::Beyond,
-            // The scan has come to nothing yet, or has passed an entry.
-            false if self.reached == Reached::Nothing => Reached::Nothing,
-            false => Reached::End,
+        let is_found = is_there && (!self.last.within || scan.key().starts_with(&self.sought));
+        self.at = match self.at {
+            _ if is_found => At::Entry,
+            _ if is_there => At::Beyond,
+            At::Bound(side) => At::Bound(side),
+            _ => At::End,
         };
-        Ok(self.reached == Reached::Entry)
+        Ok(is_found)
     }
 
     /// Whether the caller is to use the row found last at once, which has `key` now and not that of
     /// its entry.
     pub(super) fn is_offered_moved(&mut self, key: &[u8]) -> bool {
         let walk = self.last.walk;
-        !self.looked_up && self.to_lock && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key, walk))
+        !matches!(self.at, At::Key(_))
+            && self.to_lock
+            && self.scan.as_mut().is_some_and(|scan| scan.is_offered_moved(key, walk))
     }
 
     /// Begins another walk through the index: rows that have moved are offered again.
@@ -285,18 +281,18 @@ impl IndexPosition {
 
     /// The row of the entry that was found last.
     pub(super) fn row(&self) -> Option<Rid> {
-        if self.looked_up { self.found } else { self.scan.as_ref()?.rid() }
+        if let At::Key(found) = self.at { found } else { self.scan.as_ref()?.rid() }
     }
 
     /// The row of the entry that was found last, which is read next.
     pub(super) fn row_to_read(&mut self) -> Option<Rid> {
-        if self.looked_up { self.found } else { self.scan.as_mut()?.rid_to_read() }
+        if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_read() }
     }
 
     /// The key of the entry that was found last.
     pub(super) fn key(&self) -> &[u8] {
         match &self.scan {
-            Some(scan) if !self.looked_up => scan.key(),
+            Some(scan) if !matches!(self.at, At::Key(_)) => scan.key(),
             _ => &self.sought,
         }
     }

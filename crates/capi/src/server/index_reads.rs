@@ -26,13 +26,13 @@ impl PerduraCursor {
             let what = format!("table {} has no index {index}", self.table.name());
             return Err(Failure::new(PerduraCode::NotSupported, what));
         };
-        self.has_index = self.lock_table(session)?;
+        let is_read = self.lock_table(session)?;
         let plain = self.reads_plainly(session);
         self.reading = Some(if plain { Reading::Plain } else { Reading::of_locked(self.lock, false) });
         let is_bound = plain || session.txn.has_snapshot();
         let view = if is_bound { ReadView::Snapshot } else { ReadView::Newest };
         self.index.start(index, definition.unique, view, !is_bound && !newest);
-        self.index_reading = self.reading;
+        self.index_reading = self.reading.filter(|_| is_read);
         self.stops_at_entries = false;
         Ok(!plain)
     }
@@ -53,11 +53,11 @@ impl PerduraCursor {
     pub(super) fn end_index(&mut self) {
         self.index.end();
         self.left = None;
-        self.has_index = false;
-        self.at_entry = false;
+        self.index_reading = None;
     }
 
-    /// Finds the first row at `bound`, or behind it in the step's direction, and reads it.
+    /// Finds the first row at `bound`, or behind it in the step's direction, and reads it. With
+    /// `stops`, this and the steps that follow stop at the entry.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
@@ -66,11 +66,12 @@ impl PerduraCursor {
         session: &mut Session,
         bound: Bound<&[u8]>,
         step: Step,
-        whole: bool,
+        (whole, stops): (bool, bool),
         record: *mut u8,
     ) -> Outcome {
         self.go_on(session)?;
-        if !self.has_index {
+        self.stops_at_entries = stops;
+        if self.index_reading.is_none() {
             return Ok(PerduraCode::End);
         }
         let found = self.index.seek(session, &self.table, bound, step, whole)?;
@@ -84,7 +85,7 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn step(&mut self, session: &mut Session, step: Step, record: *mut u8) -> Outcome {
         self.go_on(session)?;
-        if !self.has_index {
+        if self.index_reading.is_none() {
             return Ok(PerduraCode::End);
         }
         let found = self.index.step(session, &self.table, step)?;
@@ -120,7 +121,7 @@ impl PerduraCursor {
             self.leave_row();
             if self.stops_at_entries {
                 session.rows_not_read += 1;
-                (self.rid, self.at_entry) = (None, true);
+                self.rid = None;
                 return Ok(PerduraCode::Ok);
             }
             let Some(rid) = self.index.row_to_read() else { break };

@@ -181,32 +181,7 @@ impl Index {
         let target = locked.last_mut().expect("at least one leaf");
         let occupied = target.shadow.occupied(target.valid()?);
         let Some(place) = target.bytes.room(occupied, write.entry.len()) else {
-            if target.shadow.settle(write.writer, write.floor) {
-                return Ok(None);
-            }
-            // Mostly two places are needed. They are taken with nothing locked, before the entries
-            // are looked at.
-            if spares.are_none() && self.form().is_fixed() {
-                drop(locked);
-                spares.provide([self.form().fixed_units(); 2], ground.segments)?;
-                return Ok(None);
-            }
-            let Some(plan) = self.replacer().plan(target, write.entry)? else {
-                // Whoever waits for purge to make room has it look at the leaf.
-                self.leaves().queue().push_asked(target.id);
-                return Ok(Some(Inserted::Crowded));
-            };
-            if !spares.have(&plan) {
-                drop(locked);
-                spares.provide(plan.units(), ground.segments)?;
-                return Ok(None);
-            }
-            // The others to the left are not needed any more.
-            let target = locked.pop().expect("at least one leaf");
-            // Not to be flushed again once the leaf has retired.
-            touched.flush_gathered(self.leaves());
-            self.replacer().replace(ground, target, &plan, spares)?;
-            return Ok(None);
+            return self.make_room(ground, write, locked, touched, spares);
         };
         self.order().populate(target);
         let ranges = target.bytes.write(place, write.entry);
@@ -218,6 +193,44 @@ impl Index {
         touched.note(leaf, write.step, first);
         touched.note_written(self.leaves(), leaf, ranges);
         Ok(Some(search.before.map_or(Inserted::Done, Inserted::DoneOver)))
+    }
+
+    /// Makes room for an entry in the last of the locked leaves, so that the insert can be tried
+    /// again; or takes the spare leaves that this needs.
+    #[cold]
+    fn make_room(
+        &self,
+        ground: Ground<'_>,
+        write: &EntryWrite<'_>,
+        mut locked: smallvec::SmallVec<[LockedLeaf<'_>; 1]>,
+        touched: &mut TouchedLeaves,
+        spares: &mut Spares<'_>,
+    ) -> Result<Option<Inserted>> {
+        let mut target = locked.pop().expect("at least one leaf");
+        if target.shadow.settle(write.writer, write.floor) {
+            return Ok(None);
+        }
+        // Mostly two places are needed. They are taken with nothing locked, before the entries are
+        // looked at.
+        if spares.are_none() && self.form().is_fixed() {
+            drop((locked, target));
+            spares.provide([self.form().fixed_units(); 2], ground.segments)?;
+            return Ok(None);
+        }
+        let Some(plan) = self.replacer().plan(&target, write.entry)? else {
+            // The purge that the insert waits for looks at the leaf.
+            self.leaves().queue().push_asked(target.id);
+            return Ok(Some(Inserted::Crowded));
+        };
+        if !spares.have(&plan) {
+            drop((locked, target));
+            spares.provide(plan.units(), ground.segments)?;
+            return Ok(None);
+        }
+        // Not to be flushed again once the leaf has retired.
+        touched.flush_gathered(self.leaves());
+        self.replacer().replace(ground, target, &plan, spares)?;
+        Ok(None)
     }
 
     /// Deletes an entry. Returns false if there is none.

@@ -333,6 +333,19 @@ impl LockTable {
             (held, timeout, self.report_conflicts(owner, lock))
         };
         drop(page);
+        self.wait_for_grant(owner, key, timeout, giving_way)?;
+        Ok(if held { LockOutcome::Held } else { LockOutcome::New })
+    }
+
+    /// Waits until the request of `owner`, which is in the queue, is granted or refused, and takes it
+    /// out of the queue. The server makes the transactions `giving_way` end.
+    fn wait_for_grant(
+        &self,
+        owner: &Arc<Owner>,
+        key: LockKey,
+        timeout: Duration,
+        giving_way: FxHashSet<u64>,
+    ) -> Result<(), LockRefused> {
         self.waits.fetch_add(1, Ordering::Relaxed);
         let outcome = if self.closes_cycle(owner, key, giving_way) {
             Err(LockRefused::Deadlock)
@@ -340,18 +353,15 @@ impl LockTable {
             self.wait(owner, timeout)
         };
         self.waiting.lock().remove(&owner.id);
-        let granted = self.leave_queue(owner, key);
-        match outcome {
-            Err(refused) if !granted => {
-                match refused {
-                    LockRefused::Timeout => self.timeouts.fetch_add(1, Ordering::Relaxed),
-                    LockRefused::Deadlock => self.deadlocks.fetch_add(1, Ordering::Relaxed),
-                    LockRefused::Killed | LockRefused::WouldWait => 0,
-                };
-                Err(refused)
-            }
-            _ => Ok(if held { LockOutcome::Held } else { LockOutcome::New }),
+        if self.leave_queue(owner, key) {
+            return Ok(());
         }
+        match outcome {
+            Err(LockRefused::Timeout) => self.timeouts.fetch_add(1, Ordering::Relaxed),
+            Err(LockRefused::Deadlock) => self.deadlocks.fetch_add(1, Ordering::Relaxed),
+            Err(LockRefused::Killed | LockRefused::WouldWait) | Ok(()) => 0,
+        };
+        outcome
     }
 
     /// Reports each blocker of the new waiter to the server. Returns those that the server makes

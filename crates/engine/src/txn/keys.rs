@@ -12,6 +12,7 @@ use crate::pool::locks::{LockMode, LockOutcome};
 use crate::pool::owner::Owner;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
+use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex};
 use smallvec::SmallVec;
@@ -54,6 +55,39 @@ enum Done<'k> {
     Inserted(usize, &'k [u8]),
     Deleted(usize, &'k [u8]),
     Hidden(u64),
+}
+
+/// Rounds of purge for a key that a row has had too often lately.
+#[derive(Default)]
+struct Crowding {
+    rounds: u32,
+    /// Those at whose end commits before the first were still to be stored.
+    late: u32,
+    /// visible_csn at the first.
+    visible: Option<Csn>,
+}
+
+impl Crowding {
+    /// Makes room for the key by one round, unless there have been enough.
+    #[cold]
+    fn make_room(&mut self, locks: &Locker<'_>, table: &Table, index: usize) -> Result<()> {
+        if self.rounds >= CROWDED_ROUNDS + self.late.min(LATE_ROUNDS) {
+            let what = "has had the key too often for the snapshots or savepoints that are open; end them";
+            let what = format!("a row of table {} {what}", table.name());
+            return Err(Error::new(ErrorKind::TableFull, what));
+        }
+        if self.visible.is_some() {
+            check_killed(locks.owner, index)?;
+            pause();
+        }
+        // Commits that are not stored yet hold the checkpoint back, as long as their threads have no
+        // core.
+        let visible = *self.visible.get_or_insert_with(|| locks.pool.log.visible_csn());
+        self.late += u32::from(locks.pool.checkpoint()? < visible);
+        self.rounds += 1;
+        locks.pool.purge();
+        Ok(())
+    }
 }
 
 type DoneList<'k> = SmallVec<[Done<'k>; 8]>;
@@ -109,8 +143,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
     ) -> Result<()> {
         let (table, pool, at) = (self.table, locks.pool, self.at);
         let unique = uniqueness(table, index, key, locks.snapshots);
-        let (mut rounds, mut late, mut waits) = (0, 0, 0);
-        let mut crowded = None;
+        let (mut waits, mut crowding) = (0, Crowding::default());
         loop {
             let (entry, visible) = ((key.bytes, self.row, unique), || pool.log.visible_csn());
             match locks.writes_to(table).entries().insert(index, entry, at, sought.take(), &visible)? {
@@ -145,23 +178,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
                         return Err(Error::new(ErrorKind::LockWaitTimeout, what));
                     }
                 }
-                Inserted::Crowded if rounds < CROWDED_ROUNDS + late.min(LATE_ROUNDS) => {
-                    if crowded.is_some() {
-                        check_killed(locks.owner, index)?;
-                        pause();
-                    }
-                    // Commits that are not stored yet hold the checkpoint back, as long as their
-                    // threads have no core.
-                    let visible = *crowded.get_or_insert_with(visible);
-                    late += u32::from(pool.checkpoint()? < visible);
-                    rounds += 1;
-                    pool.purge();
-                }
-                Inserted::Crowded => {
-                    let what = "has had the key too often for the snapshots or savepoints that are open; end them";
-                    let what = format!("a row of table {} {what}", table.name());
-                    return Err(Error::new(ErrorKind::TableFull, what));
-                }
+                Inserted::Crowded => crowding.make_room(locks, table, index)?,
             }
         }
     }

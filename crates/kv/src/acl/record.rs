@@ -29,7 +29,7 @@ const WRITES: u8 = 2;
 /// `MARK` for a password: therefore it holds no space. What they have written themselves is read
 /// too.
 ///
-/// A record is read wholly or not at all: who cannot be read has no rights.
+/// A record is read wholly or not at all: a user whose record cannot be read has no rights.
 pub fn to_bytes(user: &User) -> Bytes {
     let mut body = BytesMut::new();
     body.put_u8(VERSION);

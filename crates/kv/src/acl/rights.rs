@@ -16,8 +16,8 @@ pub(crate) enum Denied {
 
 /// Whether a user may do a request whose number of arguments is right.
 ///
-/// Commands that list keys have no keys among their arguments: like in Redis, who may call them
-/// sees the names of all. Who wants the values with them must have the right to read every key.
+/// Commands that list keys have no keys among their arguments: as in Redis, a user who may call
+/// them sees the names of all keys. With values, they need the right to read every key.
 pub(crate) fn may(user: &User, command: &Command, request: &[Bytes]) -> Result<(), Denied> {
     if !user.allows_command(command) {
         return Err(Denied::Command(command.name));

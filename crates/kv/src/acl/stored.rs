@@ -42,7 +42,7 @@ impl Acl {
         if self.is_read && version == self.version {
             return Ok(false);
         }
-        // The user `default` of a cluster that has not been told of another.
+        // The user `default` of a cluster in which ACL SETUSER has not defined it.
         let mut users = BTreeMap::from([(Bytes::from_static(b"default"), User::first(default_password))]);
         let mut disabled = BTreeMap::new();
         source.scan(USERS, Bound::Unbounded, &mut |place, bytes| {
@@ -68,7 +68,7 @@ impl Acl {
         self.users.iter()
     }
 
-    /// Whether whoever connects is the user `default`, without a password.
+    /// Whether a new connection is the user `default` without a password.
     pub(crate) fn is_open(&self) -> bool {
         self.user(b"default").is_some_and(User::is_open)
     }

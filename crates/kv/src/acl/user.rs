@@ -106,7 +106,7 @@ impl Default for User {
 }
 
 impl User {
-    /// The user `default` until the cluster is told of another: with a password, or open to all.
+    /// The user `default` until ACL SETUSER changes it: with a password, or open to all.
     pub(crate) fn first(password_hash: Option<&str>) -> Self {
         let mut user = Self::default();
         let password = password_hash.map_or_else(|| "nopass".to_owned(), |hash| format!("#{hash}"));

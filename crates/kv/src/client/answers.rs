@@ -27,7 +27,7 @@ pub(super) fn answer(
             Reply::Array(words.map(|word| Reply::text(word.to_string())).to_vec())
         }
         "readonly" | "readwrite" => {
-            connection.freshness.set_readonly(outer == "readonly");
+            connection.is_readonly = outer == "readonly";
             Reply::OK
         }
         "asking" | "unwatch" => Reply::OK,

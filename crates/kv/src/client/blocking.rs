@@ -17,7 +17,7 @@ pub(super) struct Wait {
     pub others: usize,
     /// When the answer is given in any case, in microseconds since 1970.
     pub until_us: u64,
-    /// Whether the answer tells of the replica at `at`.
+    /// Whether the reply counts the replica at `at`.
     pub tells_here: bool,
 }
 

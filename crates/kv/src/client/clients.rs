@@ -45,8 +45,8 @@ impl Clients {
         }
     }
 
-    /// Says where clients reach the replicas, as far as that is known. Others that were told before
-    /// are forgotten.
+    /// Sets the addresses at which clients reach the replicas, as far as they are known, in place
+    /// of those set before.
     pub fn set_names(&mut self, names: BTreeMap<u64, Name>) {
         self.shared.names = names;
     }
@@ -61,7 +61,7 @@ impl Clients {
         self.shared.admission.acl().disabled().len()
     }
 
-    /// Notices that the operator has not been told.
+    /// Notices that have not been logged yet.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.shared.notices.take()
     }
@@ -231,7 +231,8 @@ impl Clients {
         true
     }
 
-    /// Whether so much is under way for a connection that no further request is looked at.
+    /// Whether the connection has reached its bound of work in flight, so that no further request
+    /// is read.
     fn is_full(&self, connection: &Connection) -> bool {
         let settings = &self.shared.settings;
         connection.blocking.is_under_way()
@@ -318,7 +319,7 @@ impl Clients {
     /// A ticket of the node is done. Foreign tickets are left alone. Error: that of the
     /// store.
     pub fn done(&mut self, done: Done, node: &mut Node) -> store::Result<()> {
-        // The users that an entry has changed are in force before that is answered.
+        // Users that an entry has changed take effect before the reply.
         look_at_users(&mut self.shared, &mut self.table, node);
         match Stub::of(done.ticket) {
             Stub::Place { token, number } => self.placed(token, number, done.outcome, node),

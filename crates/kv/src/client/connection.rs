@@ -2,7 +2,6 @@
 //! them.
 
 use super::blocking::Blocking;
-use super::freshness::Freshness;
 use super::input::Input;
 use super::lifecycle::Lifecycle;
 use super::login::Login;
@@ -26,7 +25,10 @@ pub(super) struct Connection {
     pub transaction: Option<Transaction>,
     pub watched: Watched,
     pub blocking: Blocking,
-    pub freshness: Freshness,
+    /// The newest entry that its commands have made or rest on, which its reads must have seen.
+    pub newest: u64,
+    /// Whether it reads what is applied here, without asking the leader: READONLY.
+    pub is_readonly: bool,
     /// Request of another replica that it is there for, if it is not a client's.
     pub proxied: Option<ProxiedRequest>,
     pub lifecycle: Lifecycle,
@@ -44,7 +46,8 @@ impl Connection {
             transaction: None,
             watched: Watched::default(),
             blocking: Blocking::default(),
-            freshness: Freshness::default(),
+            newest: 0,
+            is_readonly: false,
             proxied: None,
             lifecycle: Lifecycle::default(),
         }
@@ -59,7 +62,7 @@ impl Connection {
     pub(super) fn reset(&mut self) {
         self.discard();
         self.output.reset();
-        self.freshness.set_readonly(false);
+        self.is_readonly = false;
         self.profile.reset();
     }
 
@@ -116,7 +119,7 @@ impl Connection {
     /// Line of CLIENT LIST and ACL LOG about it.
     pub(super) fn line(&self, now_us: u64) -> String {
         let Self { transaction, slots, .. } = self;
-        let flags = match (transaction, self.blocking.wait(), self.freshness.is_readonly()) {
+        let flags = match (transaction, self.blocking.wait(), self.is_readonly) {
             (Some(_), ..) => "x",
             (_, Some(_), _) => "b",
             (.., true) => "r",

@@ -1,4 +1,4 @@
-//! ACL LOG: what was refused to whom, on this replica.
+//! ACL LOG: requests that this replica has refused, and the users that sent them.
 
 use std::collections::VecDeque;
 

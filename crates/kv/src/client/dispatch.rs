@@ -142,7 +142,7 @@ fn allowed(
     Ok(command)
 }
 
-/// Whether the connection's user has the right. If not, ACL LOG tells of it.
+/// Whether the connection's user has the right. If not, ACL LOG gets an entry.
 fn may(context: &mut Context<'_>, connection: &Connection, command: &Command, request: &[Bytes]) -> Result<(), Reply> {
     let Err(denied) = permits(context.shared.admission.acl(), connection.login.user(), command, request) else {
         return Ok(());

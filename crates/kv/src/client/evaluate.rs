@@ -72,7 +72,7 @@ pub(super) fn attempt(
     match on_newest(context, (ticket, connection.login.user()), run)? {
         Ok(reply) => {
             connection.push(State::Held { reply, slot });
-            connection.freshness.set_newest(context.node.store().last());
+            connection.newest = context.node.store().last();
             Ok(None)
         }
         Err(why) => Ok(Some(why)),
@@ -133,10 +133,7 @@ pub(super) fn read(
     // It goes over several steps: those before it are answered by now, and those behind it wait.
     let is_listing = command.name == "keys";
     // Changes of the connection itself, done by the leader, are not too new for it.
-    if connection.freshness.is_readonly()
-        && !context.leads()
-        && connection.freshness.newest() <= context.node.store().applied()
-    {
+    if connection.is_readonly && !context.leads() && connection.newest <= context.node.store().applied() {
         let lacks_data = context.node.status().role == Role::Receiving || context.node.store().applied() < FOUNDING;
         let reply = if lacks_data {
             Reply::Error("LOADING this replica receives its data from another".to_owned())
@@ -159,7 +156,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Whether a command tells how long a key has left, and the log's clock has stood for too long to
+/// Whether a command returns how long a key has left, and the log's clock has stood for too long to
 /// know.
 fn needs_clock(context: &Context<'_>, command: &Command) -> bool {
     matches!(command.name, "ttl" | "pttl")

@@ -34,7 +34,7 @@ pub(super) fn is_taken(command: &Command) -> bool {
 pub(super) fn is_open(context: &Context<'_>, connection: &Connection) -> bool {
     let Some(to) = context.shared.forwards.to() else { return false };
     let status = context.node.status();
-    // A request that was passed on once stays where it is, whoever leads.
+    // A request is passed on once: after a change of leaders it stays where it is.
     connection.proxied.is_none() && status.role != Role::Leader && (status.leader, status.term) == to
 }
 
@@ -110,11 +110,11 @@ fn forward(
     // A client that has shown no password is the leader's `default` only as long as that needs none
     // there.
     let user = connection.login.shown_user().cloned().unwrap_or_default();
-    let (newest, term) = (connection.freshness.newest(), context.node.status().term);
+    let (newest, term) = (connection.newest, context.node.status().term);
     Forward { number: 0, term, newest, is_resp3, is_transaction, user, watched: Vec::new(), requests }
 }
 
-/// The client is told to ask the leader itself if it is too large for that.
+/// A request that is too large for that is redirected: the client sends it to the leader itself.
 fn pass(context: &mut Context<'_>, connection: &mut Connection, forward: Forward, kind: ForwardKind, slot: u16) {
     let bytes = forward.bytes();
     if bytes > FORWARD_BYTES_MAX {

@@ -59,42 +59,14 @@ fn line(key: &'static str, value: &dyn Display) -> (&'static str, String) {
 
 fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
     let (settings, status) = (&context.shared.settings, context.node.status());
-    let uptime = context.now_us.saturating_sub(settings.start_us) / 1_000_000;
     match section {
-        "server" => vec![
-            line("redis_version", &REDIS_VERSION),
-            line("perdura_version", &env!("CARGO_PKG_VERSION")),
-            line("redis_mode", if settings.is_cluster { &"cluster" } else { &"standalone" }),
-            line("os", &std::env::consts::OS),
-            line("arch_bits", &usize::BITS),
-            line("process_id", &settings.process_id),
-            line("run_id", &format!("{:040x}", context.node.id())),
-            line("tcp_port", &settings.port),
-            line("server_time_usec", &context.now_us),
-            line("uptime_in_seconds", &uptime),
-            line("uptime_in_days", &(uptime / 86_400)),
-        ],
+        "server" => server(context),
         "clients" => vec![
             line("connected_clients", &(context.table.len())),
             line("maxclients", &settings.connections_max),
             line("blocked_clients", &context.shared.queues.waiting()),
         ],
-        "memory" => {
-            let (process, room) = ((settings.process)(), context.room());
-            let of_clients: usize = context.table.iter().map(Connection::bytes).sum();
-            vec![
-                line("used_memory", &process.resident_bytes),
-                line("used_memory_rss", &process.resident_bytes),
-                line("used_memory_peak", &process.resident_most_bytes),
-                line("maxmemory", &0),
-                line("maxmemory_policy", &"noeviction"),
-                line("mem_clients_normal", &of_clients),
-                line("store_size", &room.total),
-                line("store_free", &room.free),
-                line("store_kept", &room.kept),
-                line("store_full", &u8::from(room.is_full())),
-            ]
-        }
+        "memory" => memory(context),
         "cpu" => {
             let process = (settings.process)();
             vec![
@@ -128,6 +100,41 @@ fn lines(context: &Context<'_>, section: &str) -> Vec<(&'static str, String)> {
         ],
         _ => keyspace(context.node),
     }
+}
+
+fn server(context: &Context<'_>) -> Vec<(&'static str, String)> {
+    let settings = &context.shared.settings;
+    let uptime = context.now_us.saturating_sub(settings.start_us) / 1_000_000;
+    vec![
+        line("redis_version", &REDIS_VERSION),
+        line("perdura_version", &env!("CARGO_PKG_VERSION")),
+        line("redis_mode", if settings.is_cluster { &"cluster" } else { &"standalone" }),
+        line("os", &std::env::consts::OS),
+        line("arch_bits", &usize::BITS),
+        line("process_id", &settings.process_id),
+        line("run_id", &format!("{:040x}", context.node.id())),
+        line("tcp_port", &settings.port),
+        line("server_time_usec", &context.now_us),
+        line("uptime_in_seconds", &uptime),
+        line("uptime_in_days", &(uptime / 86_400)),
+    ]
+}
+
+fn memory(context: &Context<'_>) -> Vec<(&'static str, String)> {
+    let (process, room) = ((context.shared.settings.process)(), context.room());
+    let of_clients: usize = context.table.iter().map(Connection::bytes).sum();
+    vec![
+        line("used_memory", &process.resident_bytes),
+        line("used_memory_rss", &process.resident_bytes),
+        line("used_memory_peak", &process.resident_most_bytes),
+        line("maxmemory", &0),
+        line("maxmemory_policy", &"noeviction"),
+        line("mem_clients_normal", &of_clients),
+        line("store_size", &room.total),
+        line("store_free", &room.free),
+        line("store_kept", &room.kept),
+        line("store_full", &u8::from(room.is_full())),
+    ]
 }
 
 fn keyspace(node: &Node) -> Vec<(&'static str, String)> {

@@ -8,7 +8,7 @@ use crate::resp::Reply;
 /// Most bytes of a request that an error repeats.
 const REPEATED_BYTES_MAX: usize = 128;
 
-/// The command of a request whose number of arguments is right, or what the client is told.
+/// The command of a request whose number of arguments is right, or the error reply.
 pub(super) fn lookup(request: &[Bytes]) -> Result<&'static Command, Reply> {
     let Some(outer) = command::find(&request[0]) else { return Err(unknown(request)) };
     let command = match request.get(1) {

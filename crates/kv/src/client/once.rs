@@ -2,7 +2,7 @@
 //!
 //! `PERDURA.ONCE id number command ...`: `id` is the client's own, at most 64 bytes that no other
 //! client of the same user uses, `number` rises from 1. The reply is kept with what the command has
-//! changed, in one entry; a refusal too, for what a client was told must stay so.
+//! changed, in one entry; a refusal too, since a reply that was sent must stay the reply.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use perdura_pmem::Mutant;

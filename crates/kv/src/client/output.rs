@@ -13,7 +13,7 @@ enum Wanted {
     All,
     /// None.
     None,
-    /// All from behind the next request on: it is not told yet which that is.
+    /// All behind the next request, which has not been read yet.
     SkipNext,
     /// All but that to the present request.
     AllButThis,

@@ -62,7 +62,7 @@ pub(super) struct PeerSessions {
 }
 
 impl PeerSessions {
-    /// A request is under way, whose reply has so many bytes; `is_short` if it waits for room.
+    /// A request is in flight, with the bytes of its reply so far; `is_short` if it waits for room.
     pub(super) fn add(&mut self, request: &mut ProxiedRequest, token: u32, bytes: usize, is_short: bool) {
         request.bytes = bytes;
         let session = self.sessions.entry(request.peer_connection).or_default();
@@ -85,8 +85,8 @@ impl PeerSessions {
         }
     }
 
-    /// Whether so much is under way for a replica that nothing more should be read from it.
-    /// `unsent` are bytes of answers to it that are not sent.
+    /// Whether a replica has reached its bound of work in flight, so that nothing more is read from
+    /// it. `unsent` are bytes of answers to it that are not sent.
     pub(super) fn is_busy(&self, peer_connection: u64, unsent: usize) -> bool {
         let session = self.sessions.get(&peer_connection);
         let (count, bytes) = session.map_or((0, 0), |session| (session.tokens.len(), session.bytes));

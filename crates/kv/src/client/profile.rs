@@ -12,8 +12,8 @@ pub struct Peer {
     pub address: String,
     /// The address that it has connected to.
     pub local: String,
-    /// Whether it is refused while whoever connects may do everything: it is on another machine,
-    /// and has shown no certificate.
+    /// Whether it is refused while `default` needs no password: it is on another machine, and has
+    /// shown no certificate.
     pub is_remote: bool,
 }
 

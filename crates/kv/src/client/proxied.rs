@@ -62,8 +62,8 @@ impl Clients {
         outcome
     }
 
-    /// Whether so much is under way for a replica that nothing more should be read from it.
-    /// `unsent` are bytes of answers to it that are not sent.
+    /// Whether a replica has reached its bound of work in flight, so that nothing more is read from
+    /// it. `unsent` are bytes of answers to it that are not sent.
     pub(crate) fn is_busy_with(&self, peer_connection: u64, unsent: usize) -> bool {
         self.peer_sessions.is_busy(peer_connection, unsent) || self.shared.admission.has_early(peer_connection)
     }
@@ -89,7 +89,7 @@ impl Clients {
             if is_waiting || !connection.slots.is_empty() {
                 continue;
             }
-            let (newest, versions) = (connection.freshness.newest(), proxied.versions(connection.watched.keys()));
+            let (newest, versions) = (connection.newest, proxied.versions(connection.watched.keys()));
             let reply = connection.output.buffer_mut().split().freeze();
             let reply = if reply.len() <= REPLY_BYTES_MAX { reply } else { too_long(reply.len()) };
             self.peer_sessions.end(proxied, token, newest, versions, reply);
@@ -132,7 +132,7 @@ fn serve(context: &mut Context<'_>, connection: &mut Connection, forward: Forwar
         let user = if perdura_pmem::planted(Mutant::ForwardAsDefaultUser) { b"default" } else { &forward.user[..] };
         connection.login.log_in(user);
     }
-    connection.freshness.set_newest(forward.newest);
+    connection.newest = forward.newest;
     connection.watched = Watched::noted(forward.term, forward.watched);
     let request = if forward.is_transaction {
         queued(forward.requests).map(|transaction| {

@@ -37,12 +37,12 @@ impl Clients {
         let mut outcome = Ok(());
         if let Some(State::Passed { slot, .. }) = connection.slots.get_mut(place) {
             let (slot, is_refused) = (*slot, answer.reply.starts_with(b"-"));
-            connection.freshness.set_newest(connection.freshness.newest().max(answer.newest));
+            connection.newest = connection.newest.max(answer.newest);
             let reply = Reply::Written(answer.reply);
             connection.blocking.end_ask(kind.holds());
             match kind {
                 ForwardKind::Users if !is_refused => {
-                    // The client may go on when the change is in force here too.
+                    // The client may go on once the change has taken effect here too.
                     connection.slots.set(place, State::Passed { slot, bytes: 0, said: Some(reply) });
                     outcome = node.read(Stub::Place { token, number: place }.ticket());
                 }

@@ -43,10 +43,10 @@ pub struct Settings {
     pub memory_bytes_max: usize,
     /// Most bytes of one value, and of one argument.
     pub value_bytes_max: usize,
-    /// SHA-256 of the password of the user `default`, in hexadecimal, unless the cluster has been
-    /// told of that user by ACL SETUSER. None: whoever connects is that user.
+    /// SHA-256 of the password of the user `default`, in hexadecimal, unless ACL SETUSER has set
+    /// another one. None: a new connection is that user.
     pub default_password: Option<String>,
-    /// Whether clients in cluster mode are told that the cluster covers all slots.
+    /// Whether the cluster covers all slots in replies to clients in cluster mode.
     pub is_cluster: bool,
     /// When the process was started, in microseconds since 1970.
     pub start_us: u64,

@@ -20,8 +20,8 @@ pub(super) enum State {
     Held { reply: Reply, slot: u16 },
     /// A read, to be done on what is applied; whether it is in a batch that is asked for.
     Read { request: Vec<Bytes>, is_asked: bool },
-    /// The request, of so many bytes, was passed on to the leader, which has answered or not. If
-    /// nothing comes of it, the client may ask for this hash slot.
+    /// The request, with its length in bytes, was passed on to the leader, which has answered or
+    /// not. If nothing comes of it, the client may ask for this hash slot.
     Passed { slot: u16, bytes: usize, said: Option<Reply> },
     /// It can be given.
     Answered(Reply),

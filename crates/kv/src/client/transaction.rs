@@ -118,20 +118,10 @@ pub(super) fn exec(context: &mut Context<'_>, connection: &mut Connection) -> st
     let slot = transaction.first_on_keys().map(|(command, request)| slot_of(command, request));
     let slot = slot.or_else(|| watched.keys().first_key_value().map(|(key, _)| hash_slot::of(key)));
     let user = connection.login.shown_user().cloned();
-    // Requests that are not about keys are answered now: a draft has nothing to do with them.
-    let (mut answered, mut bytes) = (Vec::new(), 0);
-    for (place, (command, request)) in transaction.requests().iter().enumerate() {
-        let said = transaction.said(place).map(Some);
-        let answer = || answers::answer(context, connection, command, request);
-        let reply = said.or_else(|| (!command.is_on_draft()).then(answer));
-        let reply = reply.map(|reply| reply.unwrap_or(Reply::OK));
-        bytes += reply.as_ref().map_or(0, Reply::weight);
-        if bytes > ANSWERS_BYTES_MAX {
-            connection.say(too_much("answers", ANSWERS_BYTES_MAX));
-            return Ok(());
-        }
-        answered.push(reply);
-    }
+    let Some(answered) = answer_off_draft(context, connection, &transaction) else {
+        connection.say(too_much("answers", ANSWERS_BYTES_MAX));
+        return Ok(());
+    };
     let Some(slot) = slot else {
         connection.say(Reply::Array(answered.into_iter().flatten().collect()));
         return Ok(());
@@ -166,8 +156,30 @@ pub(super) fn exec(context: &mut Context<'_>, connection: &mut Connection) -> st
     Ok(())
 }
 
-/// Does one command of a transaction, where those before it have said so many bytes. What it
-/// refuses changes nothing, and the others are done all the same.
+/// Answers the requests that are not about keys now: a draft has nothing to do with them. None: the
+/// answers are too long.
+fn answer_off_draft(
+    context: &mut Context<'_>,
+    connection: &mut Connection,
+    transaction: &Transaction,
+) -> Option<Vec<Option<Reply>>> {
+    let (mut answered, mut bytes) = (Vec::new(), 0);
+    for (place, (command, request)) in transaction.requests().iter().enumerate() {
+        let said = transaction.said(place).map(Some);
+        let answer = || answers::answer(context, connection, command, request);
+        let reply = said.or_else(|| (!command.is_on_draft()).then(answer));
+        let reply = reply.map(|reply| reply.unwrap_or(Reply::OK));
+        bytes += reply.as_ref().map_or(0, Reply::weight);
+        if bytes > ANSWERS_BYTES_MAX {
+            return None;
+        }
+        answered.push(reply);
+    }
+    Some(answered)
+}
+
+/// Does one command of a transaction; the replies before it have `said` bytes. What it refuses
+/// changes nothing, and the others are done all the same.
 fn one(draft: &mut Draft<'_>, command: &Command, request: &[Bytes], said: usize) -> Result<Reply, Reply> {
     if draft.work().max(said) > WORK_BYTES_MAX {
         return Err(too_much("values", WORK_BYTES_MAX));

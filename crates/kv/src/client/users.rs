@@ -159,7 +159,7 @@ fn categories(request: &[Bytes]) -> Reply {
     }
 }
 
-/// Random hexadecimal digits for so many bits, 256 by default.
+/// Random hexadecimal digits, for a number of bits that is 256 by default.
 fn password(context: &Context<'_>, request: &[Bytes]) -> Reply {
     let bits = match &request[2..] {
         [] => 256,

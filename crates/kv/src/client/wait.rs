@@ -41,7 +41,7 @@ fn parse(context: &mut Context<'_>, connection: &Connection, name: &str, request
     }
     let others = usize::try_from(others).unwrap_or_default();
     let at = connection.proxied.as_ref().map_or(context.node.id(), |proxied| proxied.replica());
-    let index = connection.freshness.newest();
+    let index = connection.newest;
     let Some(holders) = context.node.holders(index, at) else {
         return Err(context.shared.again(0, context.node));
     };

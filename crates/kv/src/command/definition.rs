@@ -79,7 +79,7 @@ impl Command {
         }
     }
 
-    /// Whether it takes so many arguments.
+    /// Whether it takes this number of arguments.
     pub(crate) fn fits(&self, count: usize) -> bool {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         if self.arity < 0 { count >= -self.arity } else { count == self.arity }

@@ -10,8 +10,8 @@ use super::definition::{Access, Command};
 pub(crate) struct KeyAccess(&'static [&'static str]);
 
 impl KeyAccess {
-    /// Whether it returns something of the value, or copies it. What only tells whether or how much
-    /// there is (EXISTS, STRLEN) does not.
+    /// Whether it returns something of the value, or copies it. What only returns whether or how
+    /// much there is (EXISTS, STRLEN) does not.
     pub(crate) fn reads(self) -> bool {
         self.0.contains(&"access")
     }

@@ -59,7 +59,7 @@ impl Listing {
         self.reply.capacity() + self.pattern.len() + self.prefix.len()
     }
 
-    /// Looks at about so many places more. Returns the reply if that was all.
+    /// Looks at about this number of further places. Returns the reply if that was all.
     pub(crate) fn step(&mut self, draft: &Draft<'_>, places: usize) -> Outcome<Option<Reply>> {
         let Self { pattern, prefix, last, count, found_bytes, reply } = self;
         let (until, mut is_over) = (draft.places().saturating_add(places), true);

@@ -97,8 +97,8 @@ impl<'a> Wanted<'a> {
                 last = None;
                 return false;
             }
-            // Keys that have ended are not there, but looked at. Who has no cursor takes an answer
-            // without keys for the end.
+            // Keys that have ended are not there, but looked at. A client without a cursor takes a
+            // page without keys for the end.
             if is_there || self.has_cursor {
                 bytes += key.len();
                 left = left.saturating_sub(1);

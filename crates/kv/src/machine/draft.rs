@@ -192,7 +192,7 @@ impl<'a> Draft<'a> {
         self.places.get() > PLACES_MAX
     }
 
-    /// Counts what takes as long as looking at so many places.
+    /// Counts work that takes as long as a look at this number of places.
     pub(crate) fn look_at(&self, places: usize) {
         self.places.set(self.places.get().saturating_add(places));
     }

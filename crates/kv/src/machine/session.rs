@@ -47,7 +47,7 @@ pub(crate) enum Known {
 ///
 /// Flags: 1 the reply is kept, 2 there is a hash, which sessions of earlier programs lack.
 ///
-/// A session belongs to a user by its name, which has so many bytes: nobody is told what was
+/// A session belongs to a user by its name, of at most this number of bytes: nobody learns what was
 /// answered to another. Numbers in places are big-endian, those in a session little-endian. There
 /// are [`SESSIONS_MAX`] sessions; a further one takes the place of that whose last request is the
 /// oldest by the entries' clock. The reply of a forgotten session's request is lost, so a session
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(known(&draft, (b"me", b"other"), 2, 7), Ok(Known::Forgotten));
     }
 
-    /// Hazard: whoever guesses the id and the number of another's request reads its reply, whatever
-    /// rights they have.
+    /// Hazard: a user who guesses the id and the number of another user's request reads its reply,
+    /// whatever their rights.
     #[test]
     fn nobody_is_told_what_was_answered_to_another() {
         let mut source = MemorySource::default();
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(known(&draft, (b"ab", b"c"), 1, 7), Ok(Known::Done(Some(Bytes::from_static(b"secret")))));
     }
 
-    /// Hazard: a client that loses count is told that a command was done which never was.
+    /// Hazard: a client that loses count gets the reply of a command that was never done.
     #[test]
     fn another_request_of_the_same_number_is_told_from_it() {
         let requests = [&["SET", "k", "v"][..], &["SET", "k", "w"], &["SET", "kv"], &["GET", "k", "v"]];

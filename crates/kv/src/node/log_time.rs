@@ -139,8 +139,8 @@ impl LogTime {
         let (newest_us, wall_us) = (self.newest_ms.saturating_mul(1000), self.wall_us());
         let Some(Reference { time_us, steady_us: since_us }) = self.reference else {
             let is_near = wall_us.saturating_sub(newest_us) <= self.forward_ms_max.saturating_mul(1000);
-            // Planted: who does not know how old the newest entry is takes its time of day, also
-            // one that is behind.
+            // Planted: a leader that does not know how old the newest entry is takes its time of
+            // day, also one that is behind.
             return if is_near && planted(Mutant::UnknownAgeTakesClock) {
                 wall_us
             } else if is_near {

@@ -1,6 +1,6 @@
-//! An offer of a snapshot that the store cannot begin to receive yet: it clears garbage away, or
-//! another reads a snapshot of it. Nobody waits for that: each tick tries again, until whoever has
-//! offered it lets it go.
+//! An offer of a snapshot that the store cannot begin to receive yet: it collects garbage, or
+//! another replica reads a snapshot of it. Nothing blocks on that: each tick tries again, until the
+//! sender drops the snapshot.
 
 use raft::eraftpb::Message;
 

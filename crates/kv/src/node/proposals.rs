@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::output::{Done, Outcome, Output};
 
-/// Entries that were proposed here, by index: the term, and whom to tell.
+/// Entries that were proposed here, by index: their terms and tickets.
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
     waiting: BTreeMap<u64, (u64, u64)>,
@@ -36,8 +36,8 @@ impl Proposals {
         }
     }
 
-    /// A tick has passed. Where leadership was lost `ticks_max` ago, who still waits is told so:
-    /// the next leader may have the entries, and this replica may not hear of it.
+    /// A tick has passed. Where leadership was lost `ticks_max` ago, tickets that still wait end as
+    /// unknown: the next leader may have the entries, and this replica may not hear of it.
     pub(super) fn tick(&mut self, leads: bool, ticks_max: usize, output: &mut Output) {
         self.lost_ticks = if leads { 0 } else { self.lost_ticks + 1 };
         if self.lost_ticks >= ticks_max {
@@ -57,7 +57,7 @@ impl Proposals {
         });
     }
 
-    /// Nothing will be told of any of them.
+    /// Ends all of them as unknown.
     pub(super) fn fail(&mut self, output: &mut Output) {
         let tickets = std::mem::take(&mut self.waiting).into_values();
         output.done.extend(tickets.map(|(_, ticket)| Done { ticket, outcome: Outcome::Unknown }));

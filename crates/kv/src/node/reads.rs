@@ -50,7 +50,7 @@ pub(super) struct Reads {
     renews: bool,
     /// Not in a question.
     new: Vec<Waiting>,
-    /// By question, which was asked so many ticks ago.
+    /// By question, with the number of ticks since it was asked.
     asked: BTreeMap<u64, (usize, Vec<Waiting>)>,
     /// Ticks since the last question.
     idle_ticks: usize,
@@ -98,7 +98,7 @@ impl Reads {
         self.new.push(Waiting { ticket, condition, ticks: 0 });
     }
 
-    /// A read waits until so much is applied, and nothing else.
+    /// A read waits until this index is applied, and for nothing else.
     fn wait_for(&mut self, ticket: u64, index: u64, condition: Option<ReadCondition>) {
         let read = Waiting { ticket, condition, ticks: 0 };
         let floor = read.entry().map_or(index, |(at, _)| at.max(index));
@@ -155,12 +155,13 @@ impl Reads {
         }
     }
 
-    /// Reads that wait for so much to be applied are done. Those that rest on an entry that another
-    /// has replaced are given up.
+    /// Reads that wait for an applied index are done. Those that rest on an entry that another has
+    /// replaced are given up.
     pub(super) fn applied(&mut self, store: &dyn Store, output: &mut Output) {
         // Planted: nobody looks whether the entry that an answer rests on was replaced.
-        let stands =
-            |(index, term)| store.term(index).is_ok_and(|found| found == term) || planted(Mutant::ReplacedBasisCounts);
+        let stands = |(index, term)| {
+            store.term(index).is_ok_and(|found| found == term) || planted(Mutant::ReplacedReadConditionCounts)
+        };
         while let Some(entry) = self.known.first_entry()
             && *entry.key() <= store.applied()
         {

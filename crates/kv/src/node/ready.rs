@@ -2,11 +2,11 @@
 //! entries applied.
 //!
 //! Raft numbers what it wants made durable. The messages of a replica that does not lead promise
-//! something by that, and wait here until it is. A leader's do not: it counts itself only once it
-//! is told so (Raft's thesis, 10.2.1).
+//! something by that, and wait here until it is. A leader's do not: it counts itself in the quorum
+//! only once its own entries are durable (Raft's thesis, 10.2.1).
 //!
-//! A leader's messages are given out after its store has taken their entries: what has no room
-//! there nobody else is sent (room.rs).
+//! A leader sends messages only after its own store has taken their entries: an entry that has no
+//! room there is sent to no replica (room.rs).
 
 use perdura_pmem::{Mutant, planted};
 use raft::eraftpb::{Entry, MessageType};
@@ -36,7 +36,7 @@ impl Node {
         // Planted: what was not made durable is called so.
         if !planted(Mutant::PersistedBeforeFence) {
             match raw.mut_store().store_mut().persist() {
-                // Nobody is told anything that rests on it; the replica goes on with what it has.
+                // No acknowledgement rests on it; the replica goes on with what it has.
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.unpersisted.block(false);
                     return Ok(());

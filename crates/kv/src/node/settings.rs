@@ -29,7 +29,7 @@ pub struct Settings {
     pub receives_in_place: bool,
     /// Whether a learner that has caught up is made a voter by the leader.
     pub promotes_learners: bool,
-    /// Whether followers are told of a commit by the next message only, and not by one of its own.
+    /// Whether followers hear of a commit by the next message only, and not by one of its own.
     pub commits_quietly: bool,
     /// Milliseconds by which the time of the log may go forward at once when a replica leads that
     /// does not know how old its newest entry is.

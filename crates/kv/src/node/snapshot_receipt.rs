@@ -18,7 +18,7 @@ pub(super) enum Next {
     Wait,
     /// The store is emptied, for an offer that it has no room for beside its content.
     Empty(Postponed),
-    /// Raft begins anew on what is in force, with its message.
+    /// Raft begins anew on the installed content, with its message.
     Begin(Message),
 }
 
@@ -50,7 +50,7 @@ impl SnapshotReceipt {
         self.offer.is_some()
     }
 
-    /// Whether a snapshot has come whole and is being put in force.
+    /// Whether a snapshot has come whole and is being installed.
     fn is_whole(&self) -> bool {
         self.offer.as_ref().is_some_and(Offer::is_whole)
     }
@@ -79,7 +79,7 @@ impl SnapshotReceipt {
             let metadata = message.get_snapshot().get_metadata();
             (message.from, metadata.index, metadata.term)
         };
-        // One that has come whole is put in force first.
+        // One that has come whole is installed first.
         if self.is_whole() {
             return Ok(Next::Wait);
         }
@@ -153,19 +153,19 @@ impl SnapshotReceipt {
         self.took(offer, taken, raw, output).map(|next| (is_used, next))
     }
 
-    /// Puts a part of a snapshot that has come whole in force.
+    /// Installs a part of a snapshot that has come whole.
     pub(super) fn go_on(&mut self, raw: &mut RawNode<Log>, output: &mut Output) -> store::Result<Next> {
         let Some(mut offer) = self.offer.take_if(|offer| offer.is_whole()) else { return Ok(Next::Wait) };
         let taken = offer.go_on(raw.mut_store().store_mut());
         self.took(offer, taken, raw, output)
     }
 
-    /// Whether what has come whole is being put in force, and does not go on by itself.
+    /// Whether an installation is under way that does not go on by itself.
     pub(super) fn has_more(&self, raw: &RawNode<Log>) -> bool {
         self.is_whole() && !raw.store().store().finishes()
     }
 
-    /// While a content is built beside what is in force nothing is appended or committed. Returns
+    /// While a content is built beside the current one nothing is appended or committed. Returns
     /// whether the message is left alone for that: the leader sends entries again.
     pub(super) fn holds_off(&self, message: &mut Message, store: &dyn Store) -> bool {
         if !(self.is_whole() && store.finishes()) {

@@ -28,9 +28,9 @@ pub(super) enum Taken {
     Nothing,
     /// The next is fetched.
     Next(PeerMessage),
-    /// There are no more, and they are being put in force.
+    /// There are no more, and they are being installed.
     Whole,
-    /// It is in force.
+    /// It is installed.
     All,
 }
 
@@ -50,17 +50,17 @@ impl Offer {
         Self { message, next: 0, idle_ticks: 0, is_whole: false }
     }
 
-    /// Whether all chunks have come. It is put in force by [`Offer::go_on`].
+    /// Whether all chunks have come. It is installed by [`Offer::go_on`].
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Puts a part of the whole in force. Errors: as of [`Offer::take`].
+    /// Installs a part of the whole. Errors: as of [`Offer::take`].
     pub(super) fn go_on(&mut self, store: &mut dyn Store) -> store::Result<Taken> {
         Ok(if store.finish_some(self.metadata())? { Taken::All } else { Taken::Whole })
     }
 
-    /// Puts a chunk into the store, and after the last a part of the whole in force. Errors:
+    /// Puts a chunk into the store, and after the last installs a part of the whole. Errors:
     /// `Refused` and `Full`, after which it begins again.
     pub(super) fn take(&mut self, chunk: &Chunk, store: &mut dyn Store) -> store::Result<Taken> {
         let SnapshotMetadata { index, term, .. } = *self.metadata();
@@ -78,8 +78,8 @@ impl Offer {
         Ok(Taken::Next(self.fetch()))
     }
 
-    /// A tick has passed. Returns what is asked for again, or `None` if who has offered it is gone,
-    /// or has let it go.
+    /// A tick has passed. Returns the fetch to send again, or `None` if the sender is gone or has
+    /// dropped the snapshot.
     pub(super) fn tick(&mut self, settings: &Settings) -> Option<Option<PeerMessage>> {
         if self.is_whole {
             return Some(None);
@@ -236,14 +236,14 @@ impl Receiver {
         self.took(taken, output)
     }
 
-    /// Puts a part of what has come whole in force. Returns the offer when all is.
+    /// Installs a part of what has come whole. Returns the offer when all is installed.
     pub(super) fn go_on(&mut self, output: &mut Output) -> store::Result<Option<Message>> {
         let Some(offer) = self.offer.as_mut().filter(|offer| offer.is_whole) else { return Ok(None) };
         let taken = offer.go_on(self.log.store_mut());
         self.took(taken, output)
     }
 
-    /// Whether what has come whole is being put in force, and does not go on by itself.
+    /// Whether an installation is under way that does not go on by itself.
     pub(super) fn has_more(&self) -> bool {
         self.offer.as_ref().is_some_and(Offer::is_whole) && !self.log.store().finishes()
     }

@@ -85,7 +85,7 @@ impl SnapshotSenders {
         }
     }
 
-    /// Ends all, and tells Raft.
+    /// Ends all transfers, and reports that to Raft.
     pub(super) fn end_all(&mut self, raw: &mut RawNode<Log>) {
         let all: Vec<u64> = self.transfers.keys().copied().collect();
         all.into_iter().for_each(|to| self.end(to, raw));

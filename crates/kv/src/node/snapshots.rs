@@ -19,7 +19,7 @@ impl Node {
         Ok(is_used)
     }
 
-    /// Puts a part of a snapshot that has come whole in force. Returns whether there is more to do.
+    /// Installs a part of a snapshot that has come whole. Returns whether there is more to do.
     pub(super) fn go_on_receiving(&mut self) -> store::Result<bool> {
         match &mut self.mode {
             Mode::Receiver(receiver) => {
@@ -85,7 +85,7 @@ impl Node {
         Ok(())
     }
 
-    /// Forgets what Raft has told, and fails what waits, for Raft is run anew.
+    /// Forgets what Raft has reported, and fails what waits: Raft begins anew.
     fn forget_all(&mut self) {
         self.unpersisted = Unpersisted::default();
         self.senders.clear();

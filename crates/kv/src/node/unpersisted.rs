@@ -5,7 +5,7 @@ use raft::eraftpb::Message;
 /// Output that waits for the store.
 #[derive(Default)]
 pub(super) struct Unpersisted {
-    /// Number of the last that Raft wants to be told of.
+    /// Number of the last Ready whose persist Raft waits for.
     number: Option<u64>,
     /// Whether members are noted that are not durable.
     has_members: bool,
@@ -23,7 +23,7 @@ impl Unpersisted {
         self.is_numbered() || self.has_members
     }
 
-    /// Whether Raft waits to be told of something.
+    /// Whether Raft waits for a persist.
     pub(super) fn is_numbered(&self) -> bool {
         self.number.is_some()
     }

@@ -67,7 +67,7 @@ impl Channel {
             Some(tls) => loop {
                 match tls.reader().read(bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    // Whoever cuts the stream off could also have closed it: requests have lengths.
+                    // A stream that is cut off is as good as a closed one: requests have lengths.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(0)),
                     read => return read.map(Some),
                 }
@@ -85,7 +85,7 @@ impl Channel {
                     Err(error) => return Err(error),
                 }
                 if let Err(error) = tls.process_new_packets() {
-                    // Tells the other side what is wrong, if it still listens.
+                    // Sends the alert to the other side, if it still reads.
                     let _ = tls.write_tls(&mut self.socket);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }

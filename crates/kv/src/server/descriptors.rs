@@ -14,8 +14,8 @@ fn clients(limit: u64, wanted: usize) -> usize {
     usize::try_from(most).map_or(wanted, |most| most.min(wanted))
 }
 
-/// Raises the process' limit of descriptors as far as so many connections of clients need it, and
-/// as the system lets it. Returns for how many connections there are enough.
+/// Raises the process' limit of descriptors as far as this number of client connections needs it,
+/// and as the system lets it. Returns for how many connections there are enough.
 pub(super) fn allow(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let needed = (wanted as u64).saturating_add(KEPT);

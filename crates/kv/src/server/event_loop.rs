@@ -28,7 +28,7 @@ fn broken(error: io::Error) -> Error {
     Error::new(ErrorKind::Medium, format!("waiting for events: {error}"))
 }
 
-/// Becomes readable when the process is told to end. A file that may not become longer
+/// Becomes readable when the process gets a signal to end. A file that may not become longer
 /// (RLIMIT_FSIZE) ends no process: it is an error of the write.
 fn signals(registry: &Registry) -> io::Result<UnixStream> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
@@ -42,7 +42,7 @@ fn signals(registry: &Registry) -> io::Result<UnixStream> {
 }
 
 impl Server {
-    /// Serves until it is told to end.
+    /// Serves until a signal ends it.
     pub(super) fn run(&mut self) -> store::Result<()> {
         let mut signals = signals(self.runtime.registry()).map_err(broken)?;
         let mut events = Events::with_capacity(EVENTS_MAX);
@@ -64,7 +64,7 @@ impl Server {
                 self.happened(event, &mut signals)?;
             }
             if events.is_empty() && rest_us == 0 && !is_busy {
-                // Whoever else wants the processor may bring what is waited for.
+                // Another thread that wants the processor may bring the event.
                 std::thread::yield_now();
             }
             if !events.is_empty() {

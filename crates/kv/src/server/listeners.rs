@@ -115,24 +115,24 @@ impl Listeners {
     }
 }
 
-/// Logs which addresses let in whoever reaches them.
+/// Logs a warning for each address that is open to everybody who reaches it.
 fn warn_of_open_addresses(config: &Config, log: &Logger) {
     let (clients, peers) = (&config.clients, &config.peers);
     if peers.tls.is_none() && !is_loopback(&peers.listen) {
-        warn!(log, "whoever reaches the address for replicas may do all: set peers.tls, or keep others from it";
+        warn!(log, "every machine that reaches the address for replicas may do all: set peers.tls, or keep others from it";
             "address" => &peers.listen);
     }
     if peers.tls.is_some() && peers.names.is_empty() {
         warn!(
             log,
-            "whoever has a certificate of peers.tls.authorities may operate the cluster: use an authority of its own, or set \
+            "every holder of a certificate of peers.tls.authorities may operate the cluster: use an authority of its own, or set \
              peers.names"
         );
     }
     if !clients.protected && clients.listen.iter().any(|address| !is_loopback(address)) {
         warn!(
             log,
-            "clients.protected is off: while the user default has no password, whoever reaches the address for clients may do all"
+            "clients.protected is off: while the user default has no password, every machine that reaches the address for clients may do all"
         );
     }
 }

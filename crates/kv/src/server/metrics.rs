@@ -244,14 +244,50 @@ mod tests {
     use super::super::admin::Member;
     use super::{Gauges, Histogram, State, Statistics, Traffic, page};
 
-    #[test]
-    fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
+    /// The page of a leader whose member 2 lags.
+    fn of_a_leader() -> String {
         let members = vec![Member { replica: 2, kind: "voter".into(), matched: Some(5), ..Member::default() }];
         let state = State { last: 9, role: "leader".into(), members, ..State::default() };
         let mut latency = Histogram::default();
         [3, 100, 5000, u64::MAX / 2].into_iter().for_each(|us| latency.note(1, us));
-        let traffic = (&Traffic::default(), 0);
-        let text = page(&state, (&Statistics::default(), 0), traffic, &Gauges::default(), &latency);
+        page(&state, (&Statistics::default(), 0), (&Traffic::default(), 0), &Gauges::default(), &latency)
+    }
+
+    /// A page of docs/.
+    fn document(name: &str) -> String {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).expect(&path)
+    }
+
+    /// Hazard: a metric is renamed, and the alarms that operators have made of its name fall silent.
+    #[test]
+    fn the_document_lists_every_metric_and_no_other() {
+        let page = of_a_leader();
+        let (mut made, mut help) = (Vec::new(), "");
+        for line in page.lines() {
+            if let Some(text) = line.strip_prefix("# HELP ") {
+                help = text;
+            } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|text| text.split_once(' ')) {
+                let help = help.strip_prefix(name).expect("HELP and TYPE of one metric").trim().trim_end_matches('.');
+                made.push(format!("| `{name}` | {kind} | {help} |"));
+            }
+        }
+        let table = document("kv-config.md");
+        let is_listed = |line: &&str| line.starts_with("| `perdura_kv_") || line.starts_with("| `process_");
+        let listed: Vec<&str> = table.lines().filter(is_listed).collect();
+        assert_eq!(listed, made, "docs/kv-config.md; the table is to be\n{}", made.join("\n"));
+        for name in ["kv.md", "kv-config.md", "kv-commands.md"] {
+            let text = document(name);
+            let words = text.split(|sign: char| !(sign.is_ascii_alphanumeric() || sign == '_'));
+            for word in words.filter(|word| word.len() > "perdura_kv_".len() && word.starts_with("perdura_kv_")) {
+                assert!(page.contains(&format!("# TYPE {word} ")), "docs/{name}: {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_line_is_a_comment_or_a_number_and_every_name_has_a_type() {
+        let text = of_a_leader();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(value.parse::<f64>().is_ok(), "{line}");

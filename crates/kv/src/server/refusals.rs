@@ -4,12 +4,12 @@
 const LINES_MAX: u64 = 10;
 const PERIOD_MS: u64 = 1000;
 
-/// Counts what was told and what was not.
+/// Counts refusals that were logged, and those left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refusals {
     /// When the present period began.
     since_ms: u64,
-    told: u64,
+    logged: u64,
     left_out: u64,
 }
 
@@ -18,13 +18,13 @@ impl Refusals {
     /// of this one.
     pub(super) fn note(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms >= self.since_ms + PERIOD_MS {
-            (self.since_ms, self.told) = (now_ms, 0);
+            (self.since_ms, self.logged) = (now_ms, 0);
         }
-        if self.told >= LINES_MAX {
+        if self.logged >= LINES_MAX {
             self.left_out += 1;
             return None;
         }
-        self.told += 1;
+        self.logged += 1;
         Some(std::mem::take(&mut self.left_out))
     }
 
@@ -41,14 +41,14 @@ mod tests {
 
     /// Hazard: refused connections leave no trace, or fill the disk with lines.
     #[test]
-    fn each_is_told_of_or_counted() {
+    fn each_is_logged_or_counted() {
         let mut refusals = Refusals::default();
-        let told = (0..100).filter(|now_ms| refusals.note(*now_ms).is_some()).count() as u64;
-        assert_eq!((told, refusals.take_left_out(99)), (LINES_MAX, None));
+        let logged = (0..100).filter(|now_ms| refusals.note(*now_ms).is_some()).count() as u64;
+        assert_eq!((logged, refusals.take_left_out(99)), (LINES_MAX, None));
         assert_eq!(refusals.take_left_out(PERIOD_MS), Some(100 - LINES_MAX));
         assert_eq!(refusals.take_left_out(PERIOD_MS), None);
         assert_eq!(refusals.note(PERIOD_MS + 1), Some(0));
-        let told = (0..LINES_MAX + 4).filter(|_| refusals.note(PERIOD_MS + 2).is_some()).count() as u64;
-        assert_eq!((told, refusals.note(2 * PERIOD_MS + 1)), (LINES_MAX - 1, Some(5)));
+        let logged = (0..LINES_MAX + 4).filter(|_| refusals.note(PERIOD_MS + 2).is_some()).count() as u64;
+        assert_eq!((logged, refusals.note(2 * PERIOD_MS + 1)), (LINES_MAX - 1, Some(5)));
     }
 }

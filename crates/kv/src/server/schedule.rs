@@ -11,7 +11,7 @@ pub(super) struct Schedule {
     unpersisted_since_us: Option<u64>,
     /// Until when the server looks for events without sleeping.
     awake_until_us: u64,
-    /// When it ends, if it was told to.
+    /// When it ends, once a signal has asked for that.
     ends_ms: Option<u64>,
 }
 
@@ -47,12 +47,12 @@ impl Schedule {
         self.unpersisted_since_us = None;
     }
 
-    /// Whether the server was told to end.
+    /// Whether a signal has asked the server to end.
     pub(super) fn is_ending(&self) -> bool {
         self.ends_ms.is_some()
     }
 
-    /// The server ends so many milliseconds from now, or as soon as it does not lead.
+    /// Ends the server in this number of milliseconds, or as soon as it does not lead.
     pub(super) fn end_in(&mut self, ms: u64, runtime: &Runtime) {
         self.ends_ms = Some(runtime.now_ms() + ms);
     }

@@ -166,7 +166,7 @@ pub trait Store: Send {
     /// Bytes of the content as a snapshot offers them, 0 if it fits everywhere.
     fn content_bytes(&self) -> u64;
 
-    /// Whether a snapshot of so many bytes finds room once the store is emptied.
+    /// Whether a snapshot of this length finds room once the store is emptied.
     fn takes(&self, content_bytes: u64) -> bool;
 
     /// A snapshot of what is applied, in chunks of about `chunk_bytes`. Error: `Unready` if members
@@ -195,10 +195,10 @@ pub trait Store: Send {
     /// is not whole or not the next, or nothing is waited for; `Full`.
     fn push(&mut self, number: u32, chunk: &[u8]) -> Result<()>;
 
-    /// Puts a part of what was received in force, and notes its members with the last. Returns
-    /// whether all is in force, durably. Until it is, log and state are as they were, and go on;
-    /// what ends the wait for chunks ends this. Errors: `Refused` if it is not whole or not of this
-    /// index and term, or was ended; `Full`, after which log and state are as they were.
+    /// Installs a part of what was received, and notes its members with the last. Returns whether
+    /// all is installed, durably. Until it is, log and state are as they were, and go on; what ends
+    /// the wait for chunks ends this. Errors: `Refused` if it is not whole or not of this index and
+    /// term, or was ended; `Full`, after which log and state are as they were.
     fn finish_some(&mut self, metadata: &SnapshotMetadata) -> Result<bool>;
 
     /// Whether what [`Store::finish_some`] has begun goes on by itself, and it need not be called
@@ -207,7 +207,7 @@ pub trait Store: Send {
         false
     }
 
-    /// [`Store::finish_some`] until all is in force.
+    /// [`Store::finish_some`] until all is installed.
     fn finish(&mut self, metadata: &SnapshotMetadata) -> Result<()> {
         while !self.finish_some(metadata)? {}
         Ok(())

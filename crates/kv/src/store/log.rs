@@ -13,7 +13,7 @@ use super::{Outgoing, Store};
 
 /// A snapshot that was offered to a replica.
 pub(crate) struct Taken {
-    /// Whom it is for.
+    /// The replica it is for.
     pub to: u64,
     /// The snapshot.
     pub snapshot: Box<dyn Outgoing>,

@@ -54,7 +54,7 @@ impl Default for MapConfig {
 }
 
 impl MapConfig {
-    /// The map confirms when the store says so, and when it needs room.
+    /// The map persists when the store says so, and when it needs room.
     fn of_map(&self) -> Config {
         let interval = Duration::from_millis(10);
         let Self { background, seed, .. } = *self;
@@ -165,14 +165,14 @@ impl MapStore {
         self.build.take().into_iter().for_each(|build| drop(build.wait()));
     }
 
-    /// Waits until the content of a load is built, and puts it in force.
+    /// Waits until the content of a load is built, and installs it.
     fn end(&mut self, build: ContentBuild, metadata: &SnapshotMetadata) -> Result<bool> {
         let prepared = build.wait().map_err(open::refused);
         let loader = self.shortages.watch(prepared)?;
         self.force(loader, metadata)
     }
 
-    /// Puts a content that is built in force.
+    /// Installs a content that is built.
     fn force(&mut self, loader: Loader, metadata: &SnapshotMetadata) -> Result<bool> {
         // Before the content, and so durable with it: nobody may have the content and old members.
         let persistent_state = self.persistent_state.received(metadata)?;
@@ -284,8 +284,8 @@ impl Store for MapStore {
         self.check_whole()?;
         if index > self.applied {
             self.receiving = None;
-            // Replicas commit nothing while they put a snapshot in force: else it would take as
-            // long as building the content does.
+            // Replicas commit nothing while they install a snapshot: else it would take as long as
+            // building the content does.
             self.give_up_build();
             self.map.apply(index)?;
             self.applied = index;

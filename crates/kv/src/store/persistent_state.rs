@@ -7,7 +7,7 @@
 //! | 16 | id of the cluster |
 //! | 8 | id of the replica |
 //! | 8 | term |
-//! | 8 | whom it has voted for in the term, or 0 |
+//! | 8 | the replica it has voted for in the term, or 0 |
 //! | 8 | index of the entry that made the members |
 //! | rest | the members (codec/members.rs) |
 
@@ -33,7 +33,7 @@ pub struct PersistentState {
     pub replica: u64,
     /// The newest term that it knows of.
     pub term: u64,
-    /// Whom it has voted for in that term, or 0.
+    /// The replica it has voted for in that term, or 0.
     pub vote: u64,
     /// Index of the entry that made the members.
     pub members_at: u64,
@@ -48,7 +48,7 @@ impl PersistentState {
         Self { cluster, replica, term: FOUNDING, vote: 0, members_at: FOUNDING, members }
     }
 
-    /// One that is going to be told by a snapshot who the members are.
+    /// State of a replica that gets its members by a snapshot.
     pub fn joiner(cluster: u128, replica: u64) -> Self {
         Self { cluster, replica, ..Self::default() }
     }
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_standing_comes_back(
+        fn a_persistent_state_comes_back(
             cluster: u128, words: [u64; 4], lists in [ids(), ids(), ids(), ids()], auto_leave: bool, at: prop::sample::Index,
         ) {
             let [replica, term, vote, members_at] = words;
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_standing_or_an_error(mut bytes in proptest::collection::vec(0..3_u8, 0..90)) {
+        fn any_bytes_are_a_persistent_state_or_an_error(mut bytes in proptest::collection::vec(0..3_u8, 0..90)) {
             if let Some(first) = bytes.first_mut() {
                 *first = 1;
             }

@@ -2,7 +2,7 @@
 //! bytes together.
 //!
 //! Raft reads the log from here, and so do followers. A store fills it again when it is opened.
-//! Entries share their bytes with whoever else holds them.
+//! Entries share their bytes with all other holders.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
 //! Requests that a replica passes on to the leader for its clients, and what the leader answers to
 //! them.
 //!
-//! They go over a connection of their own, to and fro, so that its end tells who asks that no
-//! answer comes any more. Numbers rise; answers come in any order. Arguments are as a client sent
-//! them, answers as it is sent them.
+//! Both go over a connection of their own, whose end means that no answer comes any more. Numbers
+//! rise; answers come in any order. Arguments are as a client sent them, answers as it is sent
+//! them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

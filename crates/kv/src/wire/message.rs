@@ -1,7 +1,7 @@
 //! Raft's messages, field by field.
 //!
-//! Only those go over the network that one replica has for another. What a replica tells itself is
-//! refused, and so are proposals: the leader evaluates commands itself (entry.rs).
+//! Only messages between replicas go over the network. Those that Raft has a replica send to itself
+//! are refused, and so are proposals: the leader evaluates commands itself (entry.rs).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Entry, Message, MessageType, Snapshot, SnapshotMetadata};

@@ -70,7 +70,7 @@ impl PeerMessage {
         }
     }
 
-    /// Whom it is to.
+    /// The replica it is to.
     pub fn to(&self) -> u64 {
         match self {
             PeerMessage::Raft(message) => message.to,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::replica::{Replica, wait_for};
 use super::resp::Reply;
 
-/// Hazard: clients take all descriptors, as whoever connects can, and the state cannot be written
-/// out: the process ends. Or each tick logs that a connection cannot be taken in.
+/// Hazard: clients take all descriptors, as any client can, and the state cannot be written out:
+/// the process ends. Or each tick logs that a connection cannot be taken in.
 #[test]
 fn clients_leave_descriptors_to_the_replica() {
     let top = tempfile::tempdir().expect("a directory");

@@ -226,12 +226,12 @@ impl Cluster {
         bytes
     }
 
-    /// Turns and messages until nothing is left.
+    /// Steps and messages until nothing is left.
     pub fn settle(&mut self) {
         while self.round() {}
     }
 
-    /// A turn of each replica. Returns whether something was sent, which comes in the next.
+    /// A step of each replica. Returns whether something was sent, which comes in the next.
     pub fn round(&mut self) -> bool {
         let now_us = self.moment();
         let mut sent = Vec::new();

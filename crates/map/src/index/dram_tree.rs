@@ -580,7 +580,7 @@ fn pair(parent: &Node, index: usize, count: usize) -> Option<usize> {
     (count < FEW && children > 1).then(|| if index + 1 < children { index } else { index - 1 })
 }
 
-/// Whether two nodes of so many entries are joined.
+/// Whether two nodes of these numbers of entries are joined.
 fn fit(one: usize, other: usize) -> bool {
     one + other <= WIDTH * 3 / 4 || one == 0 || other == 0
 }
@@ -607,7 +607,7 @@ mod loom_tests {
         Ref::new(records.geometry.data_at + u64::from(number) * len, len)
     }
 
-    /// A region with the records of so many keys.
+    /// A region with the records of this number of keys.
     fn records(count: u8) -> Records {
         let region = SimMedium::new().create("m", FILE_BYTES).expect("room");
         let geometry = Geometry::new(FILE_BYTES, 1024);

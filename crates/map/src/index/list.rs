@@ -22,7 +22,7 @@ pub struct ListIndex {
     records: Records,
 }
 
-/// The writer's side: the tree in force, and those that loads have replaced.
+/// The writer's side: the current tree, and those that loads have replaced.
 pub struct ListWriter {
     tree: Tree,
     replaced: Vec<(u64, Tree)>,
@@ -31,7 +31,7 @@ pub struct ListWriter {
 impl ListIndex {
     #[inline]
     fn root(&self) -> &Root {
-        // SAFETY: the address of a tree in force, which the writer's side keeps until no pin is as
+        // SAFETY: the address of a current tree, which the writer's side keeps until no pin is as
         // old.
         unsafe { &*self.root.load(Ordering::Acquire) }
     }

@@ -234,7 +234,7 @@ impl Tweak {
 pub(crate) struct Build {
     pub(crate) level: u8,
     pub(crate) skip: u16,
-    /// Whether the heads do not match `skip`, or the keys do not share so many bytes.
+    /// Whether the heads do not match `skip`, or the keys share fewer bytes.
     pub(crate) is_stale: bool,
     pub(crate) slots: SmallVec<[Slot; 36]>,
 }

@@ -274,7 +274,7 @@ impl RootRecord {
 
     /// Offset of the slot for a number, by its parity.
     pub(crate) fn slot_at(number: u64) -> u64 {
-        // Planted: the record in force is overwritten.
+        // Planted: the current record is overwritten.
         SLOTS_AT + (number & u64::from(!planted(Mutant::RootInForceOverwritten))) * SLOT_BYTES
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct FreeMap {
     pages: usize,
     used: usize,
     cursor: usize,
-    /// No run has so many pages, as a search has found since a page was freed last.
+    /// No run has this number of pages, as a search has found since the last page was freed.
     no_run: usize,
 }
 
@@ -97,7 +97,7 @@ impl FreeMap {
         Some((first, taken))
     }
 
-    /// Whether there is a run of so many free pages.
+    /// Whether there is a run of this number of free pages.
     pub(crate) fn has_run(&self, needed: usize) -> bool {
         needed < self.no_run && self.next_run(needed).is_some()
     }

@@ -1,6 +1,6 @@
-//! Counts of a content that is not in force yet: its live bytes in each page, and where its objects
-//! begin. They are made beside those of the content in force, without the writer's lock, and take
-//! their place in one step.
+//! Counts of a content that is not installed yet: its live bytes in each page, and where its
+//! objects begin. They are made beside those of the current content, without the writer's lock, and
+//! take their place in one step.
 
 use crate::memory::bitmap::Bitmap;
 use crate::memory::format::{GRAIN_BYTES, Geometry, Ref};
@@ -51,7 +51,8 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// The shortest of some changes of contents that have ten pages, in a map of so many bytes.
+    /// The shortest of some changes of contents that have ten pages, in a map of this number of
+    /// bytes.
     #[allow(clippy::disallowed_methods, reason = "what is measured is the time of the machine; nothing is replayed")]
     fn shortest(bytes: u64) -> Duration {
         let geometry = Geometry::new(bytes, 4096);
@@ -65,9 +66,8 @@ mod tests {
         steps.min().expect("some steps")
     }
 
-    /// Hazard: the one step that puts a loaded content in force goes over the bits of the whole
-    /// region, which are then in DRAM, and everybody waits: 64 MiB for 8 GiB of region, whatever is
-    /// in it.
+    /// Hazard: the one step that installs a loaded content goes over the bits of the whole region,
+    /// which are then in DRAM, and everybody waits: 64 MiB for 8 GiB of region, whatever is in it.
     #[test]
     fn contents_change_places_in_a_time_of_the_pages_used() {
         let (small, large) = (shortest(16 << 20), shortest(8 << 30));

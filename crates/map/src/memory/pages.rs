@@ -21,7 +21,7 @@ use crate::memory::retired::Retired;
 use perdura_pmem::{Mutant, Region, planted};
 use std::sync::Arc;
 
-/// Pages in a run, if so many adjacent ones are free.
+/// Pages in a run, if there is one that long.
 const RUN_PAGES: usize = 16;
 
 /// Pages of a backlog that one step under the writer's lock frees, besides as many as the last

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Default)]
 pub(crate) struct Closing {
     has_begun: AtomicBool,
-    /// Held while a load puts its content in force, for which closing waits. Taken before the
-    /// writer's lock.
+    /// Held while a load installs its content, for which closing waits. Taken before the writer's
+    /// lock.
     finishing: Mutex<()>,
 }
 
 impl Closing {
-    /// Closes the map, after a load that is being put in force.
+    /// Closes the map, after a load that is being installed.
     pub(crate) fn begin(&self) {
         let _finishing = self.finishing();
         self.has_begun.store(true, Ordering::Relaxed);

@@ -33,7 +33,7 @@ impl Ended {
         Ended { dead_deletions, ..Ended::default() }
     }
 
-    /// Whether so many records have died that a step persists.
+    /// Whether enough records have died for a step to persist.
     pub(super) fn are_many(&self) -> bool {
         self.dead.len() > DEAD_MAX
     }

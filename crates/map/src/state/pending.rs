@@ -104,12 +104,12 @@ impl Pending {
         self.known.pop_front();
     }
 
-    /// The known change with so many older ones.
+    /// The known change with this number of older ones.
     pub(crate) fn at(&self, index: usize) -> Option<&Change> {
         self.known.get(index)
     }
 
-    /// The known change with so many newer ones.
+    /// The known change with this number of newer ones.
     pub(crate) fn newest_but(&self, newer: usize) -> Option<&Change> {
         self.known.get(self.known.len().checked_sub(newer + 1)?)
     }

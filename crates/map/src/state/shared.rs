@@ -72,7 +72,7 @@ impl<I> Shared<I> {
         Err(self.unreadable(at, self.views.forgotten()))
     }
 
-    /// Replaces the content by one that `install` puts in force. With `is_partial` the map can only
+    /// Replaces the content by one that `install` makes current. With `is_partial` the map can only
     /// be loaded from then on.
     pub(crate) fn replace(&self, forgotten: Ts, is_partial: bool, install: impl FnOnce()) {
         // A reader that sees an empty map in the place of another sees that it is partial, and one

@@ -40,7 +40,7 @@ impl Views {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// The count that a content in force has, for [`Views::is_still`]. While one replaces another,
+    /// The count that a current content has, for [`Views::is_still`]. While one replaces another,
     /// which is a matter of some stores, it waits.
     pub(crate) fn loads(&self) -> u64 {
         loop {
@@ -143,8 +143,8 @@ impl Views {
         target
     }
 
-    /// Sets the mark for another content, which `replace` puts in force, and ends what views of the
-    /// old one may expect.
+    /// Sets the mark for another content, which `replace` installs, and ends what views of the old
+    /// one may expect.
     pub(crate) fn replaced(&self, forgotten: Ts, replace: impl FnOnce()) {
         // A mark that rises is stored before the content that needs it, one that falls after.
         // Readers load it before and after.

@@ -1,4 +1,4 @@
-//! A content that is loaded, until it is put in force.
+//! A content that is loaded, until it is installed.
 //!
 //! Records are sorted, superseded and forgotten ones are dropped, the rest are linked and counted,
 //! and the index is built. The newest are linked last, so that those not yet forgotten begin at the
@@ -76,7 +76,7 @@ impl<I: Index> Content<I> {
         Ok(Content { header, versions: found.kept.len() as u64, counts, built, head, pending })
     }
 
-    /// Gives up a content that is not to be put in force.
+    /// Discards a content that is not to be installed.
     pub(super) fn give_up(self, shared: &Shared<I>, state: &PriorityMutex<State<I>>) {
         shared.index.give_up(&mut |run| step(shared, state, run), &self.built);
     }

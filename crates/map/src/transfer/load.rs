@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Bytes of new records that one step under the writer's lock flushes.
 const FLUSHED_BYTES: u64 = 256 << 10;
 
-/// A load into a map of either structure. Dropped, it gives up what is not in force.
+/// A load into a map of either structure. Dropped, it discards what is not installed.
 trait Target: Send {
     /// Adds the next item of the stream.
     fn add(&mut self, item: &New<'_>) -> Result<()>;
@@ -154,7 +154,7 @@ struct Load<I: Index> {
     candidates: Vec<Candidate>,
     /// Once the content is built: all records that have come, in the place of the candidates.
     records: Vec<Ref>,
-    /// Built, and not yet in force.
+    /// Built, and not yet installed.
     content: Option<Content<I>>,
 }
 
@@ -174,7 +174,8 @@ impl<I: Index> Load<I> {
         // These offsets lose their meaning once other records lie there.
         state.ended.add_dead_deletions(memory.aged.drain());
         memory.milestones.clear();
-        // A reader of the old content when the new is in force finds every node with its checksum.
+        // A reader of the old content finds every node with its checksum after the new one is
+        // installed.
         state.persist(shared);
         if resets {
             // Planted: a map that was emptied for a load passes for an empty one.
@@ -189,7 +190,7 @@ impl<I: Index> Load<I> {
         Ok(Load { core: core.clone(), candidates: Vec::new(), records: Vec::new(), content: None })
     }
 
-    /// Ends the load. The records that have come are abandoned, unless their content is in force.
+    /// Ends the load. The records that have come are abandoned, unless their content is installed.
     fn end(&mut self) {
         let core = &self.core;
         let candidates = std::mem::take(&mut self.candidates).into_iter().map(|candidate| candidate.record);

@@ -44,7 +44,7 @@ pub(crate) fn write_item(target: &mut Vec<u8>, header: &RecordHeader) {
     target.extend_from_slice(bytes_of(&[ts, lengths]));
 }
 
-/// Writes the end of a stream of so many items.
+/// Writes the end of a stream of this number of items.
 pub(crate) fn write_end(target: &mut Vec<u8>, items: u64) {
     target.extend_from_slice(&[0xff; ITEM_BYTES]);
     target.extend_from_slice(&items.to_le_bytes());

@@ -14,7 +14,7 @@
 //! that round has unlinked it durably. So a round is whole, and walks all of the chain, when there
 //! are many dead deletions for it, or room is short.
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::Index;
 use crate::index::list::ListIndex;
 use crate::memory::format::{Ref, link};
@@ -38,6 +38,21 @@ enum Outcome {
     Keep,
     Move,
     Drop,
+}
+
+/// Outcome of copying a range.
+#[derive(Default)]
+struct Copied {
+    /// Records that stay, each with the one that is to follow it.
+    relinks: Vec<(u64, u64)>,
+    /// Records that nothing leads to once the links are stored.
+    released: Vec<Ref>,
+    /// The first record or copy of the range, or what follows the range.
+    first: u64,
+    /// The last record that stays or is moved, and where it is then.
+    last: Option<(Ref, u64)>,
+    has_moved: bool,
+    failure: Option<Error>,
 }
 
 #[allow(private_interfaces, reason = "only this crate's two structures are meant")]
@@ -118,46 +133,10 @@ impl Round<'_, ListIndex> {
             self.memory.walked += range.len();
         }
         let (newest_ts, oldest_ts) = (shared.records.trusted_ts(*first), shared.records.trusted_ts(*oldest));
-        let mut relinks: Vec<(u64, u64)> = Vec::new();
-        let mut released = Vec::new();
-        let mut next = after;
-        let (mut last, mut last_ts) = (0, 0);
-        let (mut moved, mut failure) = (0, None);
-        for (record, outcome) in range.iter().rev() {
-            let copy = match outcome {
-                // A record that cannot be copied stays. The copies already made are linked all the
-                // same.
-                Outcome::Move if failure.is_none() => {
-                    self.state.lock_behind().copy_record(shared, *record, next).unwrap_or_else(|error| {
-                        failure = Some(error);
-                        None
-                    })
-                }
-                _ => None,
-            };
-            let place = match (outcome, copy) {
-                (Outcome::Drop, _) => {
-                    released.push(*record);
-                    continue;
-                }
-                (_, Some(copy)) => {
-                    released.push(*record);
-                    moved += 1;
-                    copy.offset()
-                }
-                (_, None) => {
-                    relinks.push((record.offset(), next));
-                    record.offset()
-                }
-            };
-            if last == 0 {
-                (last, last_ts) = (place, shared.records.trusted_ts(*record));
-            }
-            next = place;
-        }
+        let Copied { mut relinks, mut released, first: next, last, has_moved, failure } = self.copy(&range, after);
         relinks.push((before, next));
         // Planted: links name copies that are not persisted.
-        if moved > 0 && !planted(Mutant::LinkToUnpersistedCopy) {
+        if has_moved && !planted(Mutant::LinkToUnpersistedCopy) {
             self.state.lock_behind().persist(shared);
         }
         // Planted: unlinked records are released before the links are durable.
@@ -165,8 +144,8 @@ impl Round<'_, ListIndex> {
         self.relink(&relinks);
         let is_here = |offset: u64| range.iter().any(|(record, _)| record.offset() == offset);
         self.memory.milestones.take_up(oldest_ts.min(newest_ts)..=newest_ts, is_here);
-        if last != 0 {
-            self.memory.milestones.set(last_ts, last);
+        if let Some((record, place)) = last {
+            self.memory.milestones.set(shared.records.trusted_ts(record), place);
         }
         self.unlinked(released);
         match failure {
@@ -174,8 +153,45 @@ impl Round<'_, ListIndex> {
             // round.
             Some(error) if error.kind() != ErrorKind::Full => Err(error),
             _ if after == 0 => Ok((0, oldest_ts)),
-            _ => Ok((if last == 0 { before } else { last }, oldest_ts)),
+            _ => Ok((last.map_or(before, |(_, place)| place), oldest_ts)),
         }
+    }
+
+    /// Copies those records of a range that are to be moved, the last first; `after` follows it.
+    fn copy(&self, range: &[(Ref, Outcome)], after: u64) -> Copied {
+        let mut copied = Copied { first: after, ..Copied::default() };
+        for (record, outcome) in range.iter().rev() {
+            let copy = match outcome {
+                // A record that cannot be copied stays. The copies already made are linked all the
+                // same.
+                Outcome::Move if copied.failure.is_none() => {
+                    let copy = self.state.lock_behind().copy_record(self.shared, *record, copied.first);
+                    copy.unwrap_or_else(|error| {
+                        copied.failure = Some(error);
+                        None
+                    })
+                }
+                _ => None,
+            };
+            let place = match (outcome, copy) {
+                (Outcome::Drop, _) => {
+                    copied.released.push(*record);
+                    continue;
+                }
+                (_, Some(copy)) => {
+                    copied.released.push(*record);
+                    copied.has_moved = true;
+                    copy.offset()
+                }
+                (_, None) => {
+                    copied.relinks.push((record.offset(), copied.first));
+                    record.offset()
+                }
+            };
+            copied.last.get_or_insert((*record, place));
+            copied.first = place;
+        }
+        copied
     }
 
     /// The records of the range after `before` with their outcomes, and the record that follows it.

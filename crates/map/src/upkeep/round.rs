@@ -123,7 +123,7 @@ impl<'c, I: Index> Round<'c, I> {
     }
 }
 
-/// Whether there is so much garbage, or so little room, that a round pays.
+/// Whether a round pays: there is enough garbage, or little room.
 pub(crate) fn pays<I: Index>(state: &State<I>, collector: &Collector) -> bool {
     if state.holds.keep_collector_away() || !state.known.is_exact() {
         return false;

@@ -1,7 +1,7 @@
 //! Lines that are open: stored to, but not yet known to be on the medium.
 
 use super::page::LineBytes;
-use super::random::Random;
+use crate::split_mix::SplitMix64 as Random;
 use smallvec::SmallVec;
 
 /// A store of one word that may or may not be on the medium.

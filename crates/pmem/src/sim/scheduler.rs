@@ -1,6 +1,6 @@
 //! Runs several threads one at a time, in an interleaving that a seed decides.
 
-use super::random::Random;
+use crate::split_mix::SplitMix64 as Random;
 use crate::sync::{Agent, register};
 use crate::trace;
 use parking_lot::{Condvar, Mutex, MutexGuard};

@@ -32,8 +32,8 @@ pub fn judge(report: &mut Report) {
     }
     judge_limits(report);
     for system in OWN {
-        let fences = worst(report, system, "fences/", "fences_per_confirmation");
-        report.at_most(&format!("{system}: fences a confirmation"), fences, FENCES_MOST);
+        let fences = worst(report, system, "fences/", "fences_per_persist");
+        report.at_most(&format!("{system}: fences a persist"), fences, FENCES_MOST);
     }
     let amplification =
         largest(report, "list", "ratio", |case| case.starts_with("amplification/1KiB/") && case.ends_with("/k10"));

@@ -43,7 +43,7 @@ pub const ORDERS: &[Order] = &[
             "generation superfile",
             "need superblock",
             "config group lane_pins scan",
-            "atomic csn error format stages watermark",
+            "atomic error format stages watermark",
         ],
     },
     Order {

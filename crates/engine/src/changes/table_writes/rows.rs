@@ -117,16 +117,8 @@ impl TableWrites {
                     }
                 }
                 let (newest, csn) = newest_up_to(&mut shadow, table, rid.row(), limit);
-                if newest.is_empty() || newest.incarnation() != rid.incarnation() {
-                    return Ok(Written::Gone);
-                }
-                // Planted: the first updater does not win.
-                if csn > limit && !perdura_pmem::planted(Mutant::LostUpdate) {
-                    return Ok(Written::Changed);
-                }
-                // Planted: a deleted row is changed.
-                if newest.is_tombstone() && !perdura_pmem::planted(Mutant::DeletedRowChanged) {
-                    return Ok(Written::Gone);
+                if let Some(refused) = refusal(rid, newest, csn > limit) {
+                    return Ok(refused);
                 }
                 // Planted: a version in an unswept segment is replaced.
                 if !perdura_pmem::planted(Mutant::VersionReplacedInUnsweptSegment) {
@@ -249,4 +241,19 @@ impl TableWrites {
         // Nobody reads yet.
         self.enter(rid, Some(word).filter(|word| !word.is_tombstone()), at) && !is_held
     }
+}
+
+/// Why the newest committed version of a row must not be replaced, if it must not. `is_late` says
+/// that it is above the limit.
+#[inline]
+fn refusal<'t>(rid: Rid, newest: Word, is_late: bool) -> Option<Written<'t>> {
+    if newest.is_empty() || newest.incarnation() != rid.incarnation() {
+        return Some(Written::Gone);
+    }
+    // Planted: the first updater does not win.
+    if is_late && !perdura_pmem::planted(Mutant::LostUpdate) {
+        return Some(Written::Changed);
+    }
+    // Planted: a deleted row is changed.
+    (newest.is_tombstone() && !perdura_pmem::planted(Mutant::DeletedRowChanged)).then_some(Written::Gone)
 }

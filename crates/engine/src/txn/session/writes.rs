@@ -150,17 +150,15 @@ impl Session {
         // Deleting takes no room, not even for what is spilled.
         if row.is_some() {
             self.bound_memory()?;
-        }
-        let (writes, _) = self.writes.table_to_write(table, self.owner.id);
-        if row.is_some() && writes.is_purge_due() {
-            self.pool.purge_some(table)?;
+            if self.writes.table_to_write(table, self.owner.id).0.is_purge_due() {
+                self.pool.purge_some(table)?;
+            }
         }
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or
         // gone.
         let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
-        let key = LockKey::row(table.id(), rid);
-        let mut holds = false;
+        let (key, mut holds) = (LockKey::row(table.id(), rid), false);
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
             let locks = &self.pool.locks;

@@ -55,8 +55,8 @@ fn partial(name: &str) -> String {
 }
 
 /// A new file that its owner alone may read, whatever the umask: a backup has all values, and the
-/// hashes of passwords. What another try has left is removed: who has opened that sees nothing of
-/// this one.
+/// hashes of passwords. The file of an earlier try is removed first, so a process that has it open
+/// sees nothing of this one.
 fn private(name: &str) -> std::io::Result<File> {
     match std::fs::remove_file(name) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

@@ -52,6 +52,20 @@ fn failed(why: impl Into<String>) -> AdminResponse {
     AdminResponse::Failed { why: why.into() }
 }
 
+/// Response to the promotion of a learner that has not caught up.
+fn out_of_sync(node: &Node, replica: u64) -> AdminResponse {
+    let others = node.followers();
+    if others.iter().any(|other| other.id == replica && other.matched > 0) {
+        busy(format!(
+            "replica {replica} is not in sync with the leader, and only a learner that is can be promoted: run it, and wait until it has caught up"
+        ))
+    } else {
+        failed(format!(
+            "replica {replica} has never answered, and only a learner that is in sync with the leader can be promoted: run it first"
+        ))
+    }
+}
+
 fn busy(why: impl Into<String>) -> AdminResponse {
     AdminResponse::Busy { why: why.into() }
 }
@@ -234,17 +248,7 @@ impl Admin {
                 return Ok(Some(AdminResponse::Done));
             }
             AdminRequest::Promote { replica } if !context.node.is_in_sync(replica) => {
-                let others = context.node.followers();
-                let has_answered = others.iter().any(|other| other.id == replica && other.matched > 0);
-                return Ok(Some(if has_answered {
-                    busy(format!(
-                        "replica {replica} is not in sync with the leader, and only a learner that is can be promoted: run it, and wait until it has caught up"
-                    ))
-                } else {
-                    failed(format!(
-                        "replica {replica} has never answered, and only a learner that is in sync with the leader can be promoted: run it first"
-                    ))
-                }));
+                return Ok(Some(out_of_sync(context.node, replica)));
             }
             AdminRequest::Promote { replica } => vec![(ConfChangeType::AddNode, replica)],
             AdminRequest::Transfer { replica } => return self.hand_over(key, replica, context),

@@ -106,7 +106,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Forgets what was sent, when so many bytes are not.
+    /// Forgets what was sent, given the number of bytes that were not.
     fn sent(&mut self, unsent: usize) {
         while self.ends.front().is_some_and(|(_, end)| end + unsent as u64 <= self.bytes) {
             self.ends.pop_front();

@@ -2,7 +2,7 @@
 //!
 //! The members' addresses are entries of the log, under a key of the system for each. The addresses
 //! that a replica announces when it connects are newer; the leader makes an entry of them where the
-//! two differ. A replica that joins knows only what it is told.
+//! two differ. A replica that joins knows only the addresses that it was given.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -29,9 +29,9 @@ pub(crate) struct PeerDirectory {
     announced: BTreeMap<u64, Addresses>,
     /// Replicas with persisted addresses that are no members, and since when this leader knows.
     non_members: BTreeMap<u64, u64>,
-    /// Whether an address has changed since clients were told names.
+    /// Whether an address has changed since clients got names.
     has_changed: bool,
-    /// The index of the entry that made the members whose names clients were told.
+    /// The index of the entry that made the members whose names clients have.
     named_at: u64,
 }
 
@@ -167,8 +167,7 @@ fn to_bytes(addresses: &Addresses) -> Bytes {
 mod tests {
     use super::{Addresses, NON_MEMBERS_MAX, PeerDirectory};
 
-    /// Hazard: whoever connects with ids that nobody knows fills the memory, or pushes out where
-    /// members are.
+    /// Hazard: connections with unknown ids fill the memory, or push out where members are.
     #[test]
     fn non_members_are_forgotten_and_members_are_not() {
         let (mut directory, members) = (PeerDirectory::default(), [1, 1000]);

@@ -1,7 +1,7 @@
 //! The link by which requests of clients are passed on to the leader.
 //!
-//! There is one link, to the replica that leads. When it ends or another leads, room `client` is
-//! told at once, and tells the clients: a request is never sent a second time.
+//! There is one link, to the replica that leads. When it ends or another replica leads, the clients
+//! that wait get an error at once: a request is never sent a second time.
 
 use mio::event::Event;
 use slog::{info, warn};
@@ -91,7 +91,7 @@ impl Forwarder {
         self.noticed(event, clients, node, runtime);
     }
 
-    /// Tells clients that the link has ended, if it has, and logs its change.
+    /// Fails the requests that wait if the link has ended, and logs its change.
     fn noticed(&mut self, event: Option<LinkEvent>, clients: &mut Clients, node: &Node, runtime: &Runtime) {
         let Some((_, link)) = &mut self.link else { return };
         if !link.is_up() {

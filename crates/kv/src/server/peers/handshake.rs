@@ -128,7 +128,7 @@ fn put_hello(hello: &Hello, out: &mut BytesMut) {
     hello.addresses.put(out);
 }
 
-/// The end of the last character that is within so many bytes.
+/// The end of the last character within a number of bytes.
 trait Boundary {
     fn floor_char_boundary_at(&self, most: usize) -> usize;
 }

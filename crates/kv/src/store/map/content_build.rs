@@ -22,7 +22,7 @@ impl ContentBuild {
     /// Begins to build it. Error: `Refused` when the system refuses to start a thread.
     pub(super) fn begin(loader: Loader) -> Result<Self> {
         let spawned = Builder::new().name("perdura-load".into()).spawn(move || prepare(loader));
-        spawned.map(Self).map_err(|error| Error::refused(format!("no thread to put it in force: {error}")))
+        spawned.map(Self).map_err(|error| Error::refused(format!("no thread to install it: {error}")))
     }
 
     /// Whether the content is built, or cannot be.

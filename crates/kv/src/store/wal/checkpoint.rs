@@ -33,8 +33,8 @@ pub(super) struct Checkpoint {
     key: Option<Bytes>,
 }
 
-/// A state that was received whole, and is being put in force. It is written out a part at a time,
-/// while log and state go on as they are. Then one new log and one new name put it in force.
+/// A state that was received whole, and is being installed. It is written out a part at a time,
+/// while log and state go on as they are. Then one new log and one new name make it current.
 pub(super) struct Taking {
     pub(super) checkpoint: Checkpoint,
     pub(super) base: Base,
@@ -77,7 +77,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Writes about so many bytes of the state. Returns whether that was the end of it.
+    /// Writes about this number of bytes of the state. Returns whether that was the end of it.
     pub(super) fn step(&mut self, state: &BTreeMap<Bytes, Bytes>, bytes: usize) -> Result<bool> {
         let from = self.key.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut items = BytesMut::new();
@@ -92,8 +92,8 @@ impl Checkpoint {
         Ok(self.key.is_none())
     }
 
-    /// Puts the state in force. It is that of `applied`, or for some keys earlier. Error: `Full`,
-    /// after which it is not in force.
+    /// Installs the state. It is that of `applied`, or for some keys earlier. Error: `Full`, after
+    /// which it is not installed.
     pub(super) fn end(mut self, disk: &dyn Disk, applied: u64) -> Result<()> {
         let mut items = BytesMut::new();
         Item::End(applied).put(&mut items);

@@ -26,7 +26,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Where the first frame begins.
 pub(super) const FRAMES_AT: u64 = 24;
 
-/// Mark that tells the frames of a file from all else.
+/// Mark that distinguishes the frames of a file from other bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seal {
     pub(super) salt: u64,

@@ -7,7 +7,7 @@ use super::super::PersistentState;
 use super::super::ring::Base;
 use crate::codec::{Malformed, Read, Reader, get_entry, put_bytes, put_entry};
 
-const STANDING: u8 = 1;
+const PERSISTENT_STATE: u8 = 1;
 const ENTRY: u8 = 2;
 const COMMIT: u8 = 3;
 const BASE: u8 = 4;
@@ -39,7 +39,7 @@ impl Item {
     pub(super) fn put(&self, out: &mut BytesMut) {
         match self {
             Item::PersistentState(persistent_state) => {
-                out.put_u8(STANDING);
+                out.put_u8(PERSISTENT_STATE);
                 put_bytes(out, &persistent_state.to_bytes());
             }
             Item::Entry(entry) => {
@@ -66,7 +66,7 @@ impl Item {
     /// The next item.
     pub(super) fn get(reader: &mut Reader) -> Read<Item> {
         Ok(match reader.u8("the kind of an item")? {
-            STANDING => {
+            PERSISTENT_STATE => {
                 Item::PersistentState(Box::new(PersistentState::from_bytes(reader.bytes("a persistent state")?)?))
             }
             ENTRY => Item::Entry(get_entry(reader)?),

@@ -198,7 +198,7 @@ mod tests {
     use bytes::BufMut;
     use std::collections::BTreeMap;
 
-    /// Hazard: whoever goes back to an older program is told that the log is damaged, and to remove
+    /// Hazard: an older program calls the log of a newer one damaged, and has the operator remove
     /// the replica.
     #[test]
     fn a_log_of_a_newer_program_is_not_called_damaged() {

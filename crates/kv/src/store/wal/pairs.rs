@@ -156,8 +156,8 @@ pub(super) struct Frozen {
 }
 
 impl Frozen {
-    /// Calls `each` with the pairs behind a key, in order, until it returns false, or so many keys
-    /// were looked at.
+    /// Calls `each` with the pairs behind a key, in order, until it returns false, or a number of
+    /// keys were looked at.
     pub(super) fn walk(
         &self,
         after: Option<&Bytes>,

@@ -57,8 +57,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SimDisk {
-    /// Lets the files have so many bytes together from now on, or as many as they want if it is 0.
-    /// Their present bytes stay.
+    /// Bounds the length of all files together from now on; 0 is no bound. Their present bytes
+    /// stay.
     pub fn limit(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl SimDisk {
         lock(&self.names).now.values().map(|file| lock(file).now.len() as u64).sum()
     }
 
-    /// The power fails after so many more writes, syncs and changes of names.
+    /// The power fails after this number of further writes, syncs and changes of names.
     pub(crate) fn stop_after(&self, writes: u64) {
         *lock(&self.stop) = Stop { after: Some(writes), disk: None };
     }

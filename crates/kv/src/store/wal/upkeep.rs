@@ -37,7 +37,7 @@ impl WalStore {
         if !checkpoint.step(&self.versions.applied().present(), self.config.step_bytes)? {
             return Ok(true);
         }
-        // The log must have all of the state before it is in force.
+        // The log must have all of the state before it is current.
         self.tail.persist(self.config.extent_bytes)?;
         if let Some(checkpoint) = self.checkpoint.take() {
             checkpoint.end(&self.disk, self.applied)?;
@@ -97,7 +97,7 @@ impl WalStore {
         let _ = self.disk.remove(UNFINISHED);
     }
 
-    /// Begins to put what was received in force.
+    /// Begins to install what was received.
     pub(super) fn begin_taking(&mut self, metadata: &SnapshotMetadata) -> Result<Taking> {
         let Some(parser) = self.receiving.take() else { return Err(Error::refused("none is being received")) };
         let (base, pairs, bytes) = parser.finish().map_err(Error::refused)?;
@@ -110,7 +110,7 @@ impl WalStore {
         Ok(Taking { checkpoint, base, pairs, bytes })
     }
 
-    /// Goes on with it. Returns whether it is in force. Error: `Full`, after which all is as it
+    /// Goes on with it. Returns whether it is installed. Error: `Full`, after which all is as it
     /// was.
     pub(super) fn take(&mut self, mut taking: Taking, metadata: &SnapshotMetadata) -> Result<bool> {
         if !taking.checkpoint.step(&taking.pairs, self.config.step_bytes)? {

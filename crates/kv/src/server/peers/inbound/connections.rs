@@ -189,7 +189,7 @@ impl InboundConnections {
         });
     }
 
-    /// Tells a connection that it is refused. It is closed when that is sent.
+    /// Sends a refusal on a connection, which is closed after it.
     pub(crate) fn refuse(&mut self, key: u64, why: String, runtime: &mut Runtime) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         runtime.refuse(Port::Peer, &connection.from, &why);
@@ -217,7 +217,8 @@ impl InboundConnections {
 }
 
 impl Inbound {
-    /// Whether so much is under way for the connection that nothing more is taken from it.
+    /// Whether the connection has reached its bound of work in flight, so that nothing more is
+    /// taken from it.
     fn leave(&mut self, key: u64, clients: &Clients) -> bool {
         self.is_left = matches!(self.kind, Kind::Forwarder(_)) && clients.is_busy_with(key, self.output.len());
         self.is_left
