@@ -160,7 +160,7 @@ fn a_file_that_somebody_reads_is_not_used() {
     let mut seen = BTreeSet::new();
     // SAFETY: the statement has not ended.
     let bytes_of = |row: perdura_engine::RowRef| unsafe { row.bytes() }.to_vec();
-    seen.extend(scan.next(&mut txn).unwrap().map(|(_, row)| bytes_of(row)));
+    seen.extend(scan.next(&txn).unwrap().map(|(_, row)| bytes_of(row)));
     engine.drop_table("old").unwrap();
     let kept = named(&*medium, "kept.");
     assert!(kept.len() > 4, "{kept:?}");
@@ -168,7 +168,7 @@ fn a_file_that_somebody_reads_is_not_used() {
     let new = engine.create_table("new", b"").unwrap();
     load(&engine, &new, ROWS..2 * ROWS);
     assert_eq!(named(&*medium, "kept."), kept, "none of them is used");
-    while let Some((_, row)) = scan.next(&mut txn).unwrap() {
+    while let Some((_, row)) = scan.next(&txn).unwrap() {
         seen.insert(bytes_of(row));
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected(0..ROWS));
