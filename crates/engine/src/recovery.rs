@@ -125,6 +125,7 @@ fn recover(
     if !config.accept_unsafe_shutdown {
         recovery.check_shutdowns()?;
     }
+    let files = &kept::remove_kept(&*medium, files)?;
     let geometry = geometry(&recovery)?;
     let (id, lane_bytes) = (recovery.superblock.pool, recovery.superblock.lane_bytes);
     let locality = locality(&*medium, config);
@@ -249,7 +250,7 @@ fn open_named(recovery: &Recovery, tables: &Tables) -> Result<BTreeMap<u32, Arc<
 
 /// Removes data files that no catalog row names, and those behind the chain of an open table: a
 /// creation or drop that was cut off left them. The files behind the chain of a closed table are
-/// removed when it is opened. Removes the files that an earlier run kept.
+/// removed when it is opened.
 fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table, tables: &Tables) -> Result<()> {
     let mut removed = false;
     for (name, _) in files {
@@ -262,7 +263,7 @@ fn remove_orphans(medium: &dyn Medium, files: &[(String, u64)], catalog: &Table,
                     Some(_) => tables.open_by_id(id).is_some_and(|table| is_behind(&table)),
                 }
             }
-            None => kept::is_kept(name),
+            None => false,
         };
         // Planted: files that are part of no table stay.
         if is_orphan && !perdura_pmem::planted(Mutant::UnownedFilesStay) {

@@ -14,9 +14,19 @@ pub(crate) const FILES_MAX: usize = 64;
 /// Beginning of the names of kept files.
 const PREFIX: &str = "kept.";
 
-/// Whether a file of this name is a kept one.
-pub(crate) fn is_kept(name: &str) -> bool {
-    name.starts_with(PREFIX)
+/// Whether a file of this name is a kept one: eight or more hexadecimal digits follow.
+fn is_kept(name: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    name.strip_prefix(PREFIX).is_some_and(|number| number.len() >= 8 && number.bytes().all(is_digit))
+}
+
+/// Removes the files that an earlier run kept, and returns the others. The start does so before it
+/// creates anything: on a full device it may need their room. What a crash brings back, the next
+/// start removes.
+pub(crate) fn remove_kept(medium: &dyn Medium, files: &[(String, u64)]) -> Result<Vec<(String, u64)>> {
+    let (kept, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|(name, _)| is_kept(name));
+    kept.iter().try_for_each(|(name, _)| medium.remove(name))?;
+    Ok(others)
 }
 
 /// The medium of a running pool, with the files that it keeps.
@@ -28,8 +38,8 @@ pub(crate) fn is_kept(name: &str) -> bool {
 ///
 /// Whoever still maps a kept file (a cursor of another session, pre-fault) goes on to read what the
 /// table left; it is not used while anybody does. The files are few, [`FILES_MAX`], and their bytes
-/// bounded; the oldest go for newer ones. On a full device they go first: whatever the pool is to
-/// create is tried again without them.
+/// bounded; the oldest go for newer ones. On a full device, and where the process may have no more
+/// mappings, they go first: whatever the pool is to create or open is tried again without them.
 ///
 /// Lock order: the list of kept files is a leaf.
 pub(crate) struct KeepingMedium {
@@ -43,6 +53,8 @@ pub(crate) struct KeepingMedium {
 struct Kept {
     files: VecDeque<KeptFile>,
     bytes: u64,
+    /// Files off the list that could not be removed.
+    left: Vec<String>,
     /// Number of the next name.
     number: u64,
 }
@@ -137,39 +149,55 @@ impl KeepingMedium {
             Ok(()) => Some(file.region),
             // A new file is made instead; if nothing can be made there, that fails with the reason.
             Err(_) => {
-                let _ = self.inner.remove(&file.name);
+                self.remove_now(file.name);
                 None
             }
         }
     }
 
+    /// Removes a file that is off the list. If that fails, [`KeepingMedium::surplus`] has it.
+    fn remove_now(&self, name: String) {
+        if self.inner.remove(&name).is_err() {
+            self.kept.lock().left.push(name);
+        }
+    }
+
     /// Takes the files off the list that are more than the pool is to keep, for the caller to
-    /// remove. Returns their names.
+    /// remove. Returns their names, and those of files that could not be removed.
     pub(crate) fn surplus(&self) -> Vec<String> {
-        self.kept.lock().shrink(self.bytes_max.load(Ordering::Relaxed), FILES_MAX)
+        let mut kept = self.kept.lock();
+        let mut surplus = kept.shrink(self.bytes_max.load(Ordering::Relaxed), FILES_MAX);
+        surplus.append(&mut kept.left);
+        surplus
     }
 
     /// Removes the oldest kept file. Returns whether there was one.
     fn give_up_oldest(&self) -> bool {
         let Some(oldest) = self.kept.lock().remove(0) else { return false };
-        // If it cannot be removed, the next start removes it.
-        let _ = self.inner.remove(&oldest.name);
+        self.remove_now(oldest.name);
         true
+    }
+
+    /// Tries again without one kept file after another, as long as there is no room on the device,
+    /// or for another mapping.
+    fn with_room(&self, map: impl Fn() -> Result<Region>) -> Result<Region> {
+        loop {
+            match map() {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Full | ErrorKind::Exhausted) && self.give_up_oldest() => {}
+                mapped => return mapped,
+            }
+        }
     }
 }
 
 impl Medium for KeepingMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
-        loop {
-            match self.inner.create(name, len) {
-                Err(error) if error.kind() == ErrorKind::Full && self.give_up_oldest() => {}
-                created => return created,
-            }
-        }
+        self.with_room(|| self.inner.create(name, len))
     }
 
     fn open(&self, name: &str) -> Result<Region> {
-        self.inner.open(name)
+        self.with_room(|| self.inner.open(name))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -215,6 +243,19 @@ mod tests {
         let error = medium.create("log.002.01", 200 << 10).expect_err("the lane takes the room");
         assert_eq!((error.kind(), medium.counts()), (ErrorKind::Full, (0, 0)));
         assert_eq!(medium.list().expect("it lists"), [("log.002.00".to_owned(), 100 << 10)]);
+    }
+
+    /// Hazard: a start removes files that are not the pool's, or leaves those that it kept.
+    #[test]
+    fn a_start_removes_what_was_kept_and_nothing_else() {
+        let medium = SimMedium::new();
+        for name in ["kept.0000000a", "kept.old", "kept.00000001.sql", "kept.123"] {
+            medium.create(name, 4096).expect("there is room");
+        }
+        let others = remove_kept(&medium, &medium.list().expect("it lists")).expect("it removes");
+        let names: Vec<_> = others.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["kept.00000001.sql", "kept.123", "kept.old"]);
+        assert_eq!(medium.list().expect("it lists"), others);
     }
 
     /// A file goes to the next table once nobody else maps it, and only in one of its size.
