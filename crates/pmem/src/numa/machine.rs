@@ -64,7 +64,8 @@ impl Machine {
     /// would be pinned to nodes that are not there.
     pub fn faked(source: impl Source) -> Result<Machine> {
         if !cfg!(any(test, feature = "faked")) {
-            let seen = "a faked topology, for tests alone: build with the feature `faked` of perdura-pmem, or take the real machine";
+            let seen = "a faked topology, for tests alone: build with the feature `faked` of perdura-pmem, or take the \
+                        real machine";
             return Err(Error::unsupported("NUMA", seen));
         }
         Ok(Machine(Arc::new(source)))
