@@ -5,6 +5,9 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
+/// Seed of the orders of keys of the ordered maps, fixed so that runs compare.
+pub const SEED: u64 = 20_200_601;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 10;
 

@@ -155,8 +155,8 @@ static PerduraIsolation isolation_of(THD *thd)
   }
 }
 
-/* Where a thread serves one connection after another it is pinned for a statement alone. Chosen
-   once, at the start. */
+/* Where a thread serves one connection after another it is pinned for a statement alone. Chosen at
+   the start. */
 static PerduraCode (*statement_begin)(const PerduraSession *, PerduraIsolation, uint64_t)= perdura_statement_begin;
 
 static PerduraCode begin_on_shared_thread(const PerduraSession *session, PerduraIsolation isolation, uint64_t wait_ms)

@@ -58,8 +58,8 @@ fn shell() -> Result<()> {
     Ok(())
 }
 
-/// The fuzz targets are no member of the workspace, so no other step notices that their lock file is
-/// stale.
+/// The fuzz targets are no member of the workspace, so no other step notices that their lock file
+/// is stale.
 fn fuzz_lock() -> Result<()> {
     let mut command = process::cargo();
     command.args(["metadata", "--locked", "--format-version", "1", "--manifest-path", "fuzz/Cargo.toml"]);

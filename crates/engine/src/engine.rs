@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// Stops the background thread, takes a last checkpoint, and removes the files that are kept. A
-    /// held pool is released first. Prepared transactions stay prepared in the pool. Sessions still work; the directory stays in
-    /// use until they, the engine's clones and its tables are dropped.
+    /// held pool is released first. Prepared transactions stay prepared in the pool. Sessions still
+    /// work; the directory stays in use until they, the engine's clones and its tables are dropped.
     pub fn close(&self) {
         self.running.stop_background();
         if !self.pool.log.is_failed()

@@ -5,6 +5,8 @@
 //! grows and shrinks; what was acknowledged must be there after a restart without an ordered end
 //! (I1). `PERDURA_GENERATIONS_MINUTES=N` goes on with further seeds for that long.
 
+#![allow(clippy::disallowed_methods, reason = "real threads for a while: no seed runs them again")]
+
 use crate::common::{directory, files, small};
 use perdura_engine::{Config, Engine, ErrorKind, Isolation, LogConfig, Rid, Session, Table};
 use perdura_log::LogStatus;

@@ -341,7 +341,7 @@ fn a_crash_leaves_the_old_table_or_the_new_one() {
     assert!(looked.iter().all(|count| *count > 20), "{looked:?}");
 }
 
-/// What a crash leaves of kept files goes at the next start, and is nothing to the offline check.
+/// Kept files that a crash leaves go at the next start, and are nothing to the offline check.
 #[test]
 fn kept_files_of_an_earlier_run_are_removed() {
     let medium = Arc::new(SimMedium::from_image(with_old_table().0));

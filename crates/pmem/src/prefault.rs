@@ -213,7 +213,7 @@ impl Shared {
             }
         }
         if self.queued_bytes.load(Ordering::Relaxed) == 0 {
-            // Who is about to wait has looked before, or looks after this.
+            // A thread that is about to wait has looked before, or looks after this.
             drop(self.state.lock());
             self.idle.notify_all();
         }

@@ -4,7 +4,7 @@
 //! libpmemobj allocates an object in a transaction and links it to a list. The maps insert a key
 //! and a value of 64 bytes together, so they also keep an order.
 
-use crate::SEED;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;

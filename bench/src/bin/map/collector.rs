@@ -1,7 +1,7 @@
 //! The collector's cost for a writer: latencies of single overwrites with and without the
 //! background thread.
 
-use crate::SEED;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{percentile, turned};
 use perdura_bench::output;

@@ -1,8 +1,8 @@
 //! DRAM of a map: for each key, beyond what the empty map takes for its region. All regions are
 //! equally large.
 
-use crate::SEED;
 use crate::operations::VALUES;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Shape};
 use perdura_bench::own::{Own, Settings};
 use perdura_bench::plan::Plan;

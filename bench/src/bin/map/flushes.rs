@@ -5,8 +5,8 @@
 //! persist. One more series runs it and overwrites keys, so that it has work; there its bytes
 //! count too.
 
-use crate::SEED;
 use crate::operations::{BATCHES, KEYS, VALUES};
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, KEY_BYTES, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};

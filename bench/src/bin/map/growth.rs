@@ -1,7 +1,7 @@
 //! How the cost of an operation grows from ten thousand keys to ten million. Full runs only.
 
-use crate::SEED;
 use crate::operations::Orders;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{phase, turned};
 use perdura_bench::output;

@@ -2,8 +2,8 @@
 //! collection, opening a large region, a pin beside many others; and an overwrite with its
 //! forgetting.
 
-use crate::SEED;
 use crate::operations::KEYS;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{ns_each, turned};
 use perdura_bench::output;

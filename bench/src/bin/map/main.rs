@@ -28,8 +28,6 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Seed of the orders of keys, fixed so that runs compare.
-const SEED: u64 = 20_200_601;
 /// After this much of a quick run no series begins a second round.
 const QUICK_TIME: Duration = Duration::from_secs(25);
 const USAGE: &str = "map --dir DIR [--quick] [--peers-only] [--only SERIES]";

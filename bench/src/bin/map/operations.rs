@@ -1,6 +1,6 @@
 //! Insert, read and delete: every key once, each phase in another random order.
 
-use crate::SEED;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::measure::{phase, turned};
 use perdura_bench::output;

@@ -1,7 +1,7 @@
 //! Space in use after every key was overwritten ten times, as a multiple of the live bytes.
 
-use crate::SEED;
 use crate::operations::VALUES;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, KEY_BYTES, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, Settings};

@@ -1,7 +1,7 @@
 //! Start: from the closed directory to the answer of the first read, with a million keys.
 
-use crate::SEED;
 use crate::operations::REST_BATCH;
+use perdura_bench::keys::SEED;
 use perdura_bench::keys::{self, Key, Shape};
 use perdura_bench::output;
 use perdura_bench::own::{Own, medium};

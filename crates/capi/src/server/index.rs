@@ -68,8 +68,8 @@ pub unsafe extern "C" fn perdura_index_begin(
 /// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads
 /// it into `record`. A step to the same key finds only rows whose keys begin with the bound's
 /// bytes. `whole` says that these are a whole key which does not repeat. With `stops`, this and the
-/// steps that follow stop at the entry and fill in no record; reads must not lock then. END if there
-/// is no such row.
+/// steps that follow stop at the entry and fill in no record; reads must not lock then. END if
+/// there is no such row.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for [`super::rows::perdura_scan_next`],

@@ -89,7 +89,7 @@ impl DataFile {
     /// Turns `region`, which was part of another table and is kept since, into an empty data file,
     /// like [`DataFile::create`]. The region has the identity's name.
     ///
-    /// What could be taken for valid goes: header, link word and descriptors. In the segments stays
+    /// Header, link word and descriptors go, which could be taken for valid. In the segments stays
     /// what was there, as in segments of a table that become free (docs/engine.md, kept files). The
     /// file's size and blocks are durable since it was created.
     pub(crate) fn reuse(

@@ -32,8 +32,8 @@ pub(crate) fn remove_kept(medium: &dyn Medium, files: &[(String, u64)]) -> Resul
 /// The medium of a running pool, with the files that it keeps.
 ///
 /// A file that would be removed, since the catalog has durably forgotten its table or has never
-/// known it (I8), may be kept: it gets a name that no table and no backup looks for. The next file of
-/// its size is then not made: the kept one is wiped, and gets its name. Nothing on the medium says
+/// known it (I8), may be kept: it gets a name that no table and no backup looks for. The next file
+/// of its size is then not made: the kept one is wiped, and gets its name. Nothing on the medium says
 /// what is kept, so a start removes kept files, like those of tables that no row names.
 ///
 /// Whoever still maps a kept file (a cursor of another session, pre-fault) goes on to read what the

@@ -337,8 +337,8 @@ impl LockTable {
         Ok(if held { LockOutcome::Held } else { LockOutcome::New })
     }
 
-    /// Waits until the request of `owner`, which is in the queue, is granted or refused, and takes it
-    /// out of the queue. The server makes the transactions `giving_way` end.
+    /// Waits until the request of `owner`, which is in the queue, is granted or refused, and takes
+    /// it out of the queue. The server makes the transactions `giving_way` end.
     fn wait_for_grant(
         &self,
         owner: &Arc<Owner>,

@@ -80,8 +80,8 @@ impl Crowding {
             check_killed(locks.owner, index)?;
             pause();
         }
-        // Commits that are not stored yet hold the checkpoint back, as long as their threads have no
-        // core.
+        // Commits that are not stored yet hold the checkpoint back, as long as their threads have
+        // no core.
         let visible = *self.visible.get_or_insert_with(|| locks.pool.log.visible_csn());
         self.late += u32::from(locks.pool.checkpoint()? < visible);
         self.rounds += 1;

@@ -259,7 +259,8 @@ mod tests {
         std::fs::read_to_string(&path).expect(&path)
     }
 
-    /// Hazard: a metric is renamed, and the alarms that operators have made of its name fall silent.
+    /// Hazard: a metric is renamed, and the alarms that operators have made of its name fall
+    /// silent.
     #[test]
     fn the_document_lists_every_metric_and_no_other() {
         let page = of_a_leader();

@@ -43,8 +43,8 @@ impl Sample {
     }
 }
 
-/// Parses `cpu3 user nice system idle iowait irq softirq steal ..`. Time of guests is in that of
-/// users.
+/// Parses `cpu3 user nice system idle iowait irq softirq steal ..`. The time of virtual
+/// machines is in that of users.
 fn line(line: &str) -> Option<(usize, Ticks)> {
     let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
     let number = words.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
