@@ -2,9 +2,9 @@
 //! a word names.
 //!
 //! It owns data files and their chain, the row directory, the arithmetic of cells, the pool's spare
-//! file and the files that it keeps, and stands on `format`, `service` and the medium. It keeps (I3):
-//! a file is synced, or a kept one wiped, before a link names it; (I2): it overwrites only link,
-//! descriptor, page state and directory word; (I10). It checks every offset from the medium.
+//! file and the files that it keeps, and stands on `format`, `service` and the medium. It keeps
+//! (I3): a file is synced, or a kept one wiped, before a link names it; (I2): it overwrites only
+//! link, descriptor, page state and directory word; (I10). It checks every offset.
 
 pub(crate) mod cells;
 pub(crate) mod chain;

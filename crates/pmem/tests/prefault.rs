@@ -34,7 +34,7 @@ fn everything_asked_for_is_populated_once() {
 #[test]
 fn a_wait_ends_with_the_queue() {
     let region = SimMedium::new().create("file", 8 << 20).expect("there is room");
-    let prefault = Prefault::start(1, false, None);
+    let prefault = Prefault::start(1, false, &Locality::off("a test"));
     prefault.wait();
     prefault.submit(region.clone(), 0, region.len(), Priority::Low);
     prefault.wait();

@@ -67,8 +67,8 @@ fn wrong_paths(page: &str, text: &str, tracked: &BTreeSet<String>) -> Vec<String
     wrong
 }
 
-/// Rows of the table of crates, `| engine | ROOMS |`, that do not name the rooms from the top, as the
-/// crate's order of rooms has them.
+/// Rows of the table of crates, `| engine | ROOMS |`, that do not name the rooms from the top, as
+/// the crate's order of rooms has them.
 fn wrong_orders(text: &str, orders: &[Order]) -> Vec<String> {
     let mut wrong = Vec::new();
     for order in orders {

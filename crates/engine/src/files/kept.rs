@@ -33,8 +33,8 @@ pub(crate) fn remove_kept(medium: &dyn Medium, files: &[(String, u64)]) -> Resul
 ///
 /// A file that would be removed, since the catalog has durably forgotten its table or has never
 /// known it (I8), may be kept: it gets a name that no table and no backup looks for. The next file
-/// of its size is then not made: the kept one is wiped, and gets its name. Nothing on the medium says
-/// what is kept, so a start removes kept files, like those of tables that no row names.
+/// of its size is then not made: the kept one is wiped, and gets its name. Nothing on the medium
+/// says what is kept, so a start removes kept files, like those of tables that no row names.
 ///
 /// Whoever still maps a kept file (a cursor of another session, pre-fault) goes on to read what the
 /// table left; it is not used while anybody does. The files are few, [`FILES_MAX`], and their bytes
