@@ -232,9 +232,10 @@ static MYSQL_SYSVAR_UINT(prefault_threads, prefault_threads, PLUGIN_VAR_RQCMDARG
 
 static MYSQL_SYSVAR_BOOL(prefault_wait, prefault_wait, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Start only once the log, and the tables that recovery has changed, are faulted in", nullptr, nullptr, false);
+
 static MYSQL_SYSVAR_BOOL(numa, numa, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Run threads that work on the pool on the NUMA node of its memory, where the machine has several and that one is known, while "
-  "its processors are not full", nullptr, nullptr, true);
+  "its processors are not full", nullptr, nullptr, false);
 
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "How long a lock is waited for before the statement is rolled back, in seconds", nullptr, nullptr,

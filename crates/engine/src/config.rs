@@ -87,7 +87,7 @@ impl Default for Config {
             prefault: true,
             prefault_threads: 1,
             prefault_wait: false,
-            numa: true,
+            numa: false,
             machine: Machine::real(),
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,

@@ -135,7 +135,8 @@ fn mine() -> Cpus {
 fn open(directory: &TempDir, halves: &Halves) -> Engine {
     let medium: Arc<dyn Medium> = files(directory);
     let machine = Machine::faked(halves.clone()).expect("this is a test");
-    let config = Config { machine, background: true, prefault: true, prefault_threads: PREFAULT, ..small() };
+    let config =
+        Config { machine, numa: true, background: true, prefault: true, prefault_threads: PREFAULT, ..small() };
     Engine::open(medium, config).expect("the pool opens")
 }
 

@@ -368,6 +368,8 @@ impl Limits {
         };
         let mut session = engine.session(Isolation::ReadCommitted);
         session.set_within();
+        // It stays, whoever has opened it.
+        session.leave_thread();
         let mut rows = BTreeMap::new();
         session.start_statement();
         let mut scan = session.scan(&table);

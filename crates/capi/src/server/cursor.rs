@@ -348,7 +348,7 @@ impl PerduraCursor {
     /// Inserts the packed row, with its keys.
     fn insert_keyed(&mut self, session: &mut Session, keys: &[Key<'_>]) -> Outcome<Rid> {
         loop {
-            let error = match session.waiting(|txn| txn.insert_with(&self.table, &self.buffer, keys)) {
+            let error = match session.between_hooks(|txn| txn.insert_with(&self.table, &self.buffer, keys)) {
                 Ok(rid) => return Ok(rid),
                 Err(error) => error,
             };
@@ -406,7 +406,7 @@ impl PerduraCursor {
             // SAFETY: as the caller vouches for.
             _ => unsafe {
                 with_changes(changes, |changes| {
-                    session.waiting(|txn| txn.update_with(&self.table, rid, &self.buffer, changes))
+                    session.between_hooks(|txn| txn.update_with(&self.table, rid, &self.buffer, changes))
                 })
             },
         };
@@ -429,7 +429,7 @@ impl PerduraCursor {
             0 => session.txn.delete(&self.table, rid),
             // SAFETY: as the caller vouches for.
             count => unsafe {
-                with_old_keys(keys, count, |keys| session.waiting(|txn| txn.delete_with(&self.table, rid, keys)))
+                with_old_keys(keys, count, |keys| session.between_hooks(|txn| txn.delete_with(&self.table, rid, keys)))
             },
         };
         deleted.map_err(|error| self.lost(rid, error.into()))?;

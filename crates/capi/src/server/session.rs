@@ -49,23 +49,30 @@ struct Identity {
 }
 
 impl Session {
-    /// Runs `wait`, which may wait for a row lock, and calls the hooks before and after. The thread
-    /// is let off meanwhile: the server may start another one, which would inherit the pin.
+    /// Runs `wait`, which waits for a row lock, and calls the hooks before and after. The thread is
+    /// let off meanwhile: the server may start another one, which would inherit the pin.
     #[cold]
     pub(super) fn waiting<T>(&mut self, wait: impl FnOnce(&mut perdura_engine::Session) -> T) -> T {
-        let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
         let has_thread = self.txn.leave_thread();
+        let outcome = self.between_hooks(wait);
+        if has_thread {
+            self.txn.enter_thread();
+        }
+        outcome
+    }
+
+    /// Runs `write`, which seldom waits for a row lock, and calls the hooks before and after.
+    #[cold]
+    pub(super) fn between_hooks<T>(&mut self, write: impl FnOnce(&mut perdura_engine::Session) -> T) -> T {
+        let PerduraWaitHooks { begin, end, context, .. } = self.hooks;
         if let Some(begin) = begin {
             // SAFETY: whoever made the session vouched for its hooks.
             unsafe { begin(context) };
         }
-        let outcome = wait(&mut self.txn);
+        let outcome = write(&mut self.txn);
         if let Some(end) = end {
             // SAFETY: as above.
             unsafe { end(context) };
-        }
-        if has_thread {
-            self.txn.enter_thread();
         }
         outcome
     }
