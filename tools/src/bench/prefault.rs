@@ -76,6 +76,8 @@ fn by_sql(plan: &Plan, rows: u64, report: &mut Report) -> Result<()> {
         let mut options = systems::options(true);
         options.extra.push(format!("--perdura-prefault={prefault}"));
         options.extra.push("--perdura-data-file-size=8M".to_owned());
+        // The files of a table that is dropped would be faulted in already.
+        options.extra.push("--perdura-kept-file-bytes=0".to_owned());
         let server = Server::start_new(options)?;
         watches.extend(plan.watch(&format!("sql {case}"), &server));
         servers.push((case, server));

@@ -45,9 +45,16 @@ fn shares(report: &str) -> Vec<(String, f64)> {
     let share = |line: &str| -> Option<(String, f64)> {
         let (percent, rest) = line.trim().split_once('%')?;
         let (_, function) = rest.trim().split_once("] ")?;
-        Some((function.trim().to_owned(), percent.parse().ok()?))
+        Some((short(function.trim()), percent.parse().ok()?))
     };
     report.lines().filter(|line| !line.starts_with('#')).filter_map(share).collect()
+}
+
+/// A function's name, with that of its type.
+fn short(path: &str) -> String {
+    let (rest, function) = path.rsplit_once("::").unwrap_or(("", path));
+    let of = rest.rsplit([':', ' ']).next().unwrap_or_default().trim_end_matches('>');
+    if of.starts_with(|first: char| first.is_uppercase()) { format!("{of}::{function}") } else { function.to_owned() }
 }
 
 #[cfg(test)]
@@ -57,8 +64,8 @@ mod tests {
     #[test]
     fn the_lines_of_functions_are_read_and_no_others() {
         let report = "# Samples: 451  of event 'cpu-clock'\n# Overhead  Symbol\n\n    92.24%  [k] clear_page_erms\n     \
-                      1.77%  [.] <perdura_engine::Table as Foo>::row\n\n";
-        let expected = [("clear_page_erms", 92.24), ("<perdura_engine::Table as Foo>::row", 1.77)];
+                      1.77%  [.] a::writes::<impl a::txn::Session>::insert\n     1.50%  [.] a::checksum::short\n\n";
+        let expected = [("clear_page_erms", 92.24), ("Session::insert", 1.77), ("short", 1.5)];
         assert_eq!(shares(report), expected.map(|(name, percent)| (name.to_owned(), percent)));
         assert!(shares("# nothing\n12% torn\n").is_empty());
     }
