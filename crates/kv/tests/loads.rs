@@ -150,7 +150,7 @@ fn nothing_waits_for_a_round_before_a_load() {
             assert!(attempts < 30, "{kind}: no round was ever seen at work");
             // All pages keep some keys, which a round has to move.
             (0..OLD / 2).for_each(|number| go_on(&mut store, 2 + (attempts * OLD / 2 + number) % OLD));
-            assert!(store.map().ask_collection(), "there is a thread");
+            assert!(store.map().ask_collection(perdura_map::Demand::default()), "there is a thread");
             std::thread::sleep(Duration::from_micros(300));
             if !store.try_receive(false).expect("a store") {
                 break;

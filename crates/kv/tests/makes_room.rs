@@ -131,7 +131,10 @@ fn once_users_and_what_is_passed_on_wait_too() {
         let what = number / 2 % 3;
         // Requests behind it on the connection are done after it.
         let (line, wanted) = match what {
-            0 => (format!("SET k{key} {value}\r\nSET k{key} {number}\r\nAPPEND k{key} {value}\r\n"), 3),
+            0 => {
+                let rest = &value[number.to_string().len()..];
+                (format!("SET k{key} {value}\r\nSET k{key} {number}\r\nAPPEND k{key} {rest}\r\n"), 3)
+            }
             1 => {
                 sessions[at] += 1;
                 (format!("PERDURA.ONCE of{id} {} SET k{key} {value}\r\n", sessions[at]), 1)
@@ -148,9 +151,8 @@ fn once_users_and_what_is_passed_on_wait_too() {
             wait(&mut cluster);
             said.extend(cluster.take(id, token));
         }
-        let length = VALUE_BYTES + number.to_string().len();
         let wanted = match what {
-            0 => format!("+OK\r\n+OK\r\n:{length}\r\n"),
+            0 => format!("+OK\r\n+OK\r\n:{VALUE_BYTES}\r\n"),
             1 => "+OK\r\n".to_owned(),
             _ => "+OK\r\n:1\r\n".to_owned(),
         };

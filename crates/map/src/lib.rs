@@ -44,7 +44,7 @@ pub use index::tree::TreeIndex;
 pub use map::{BTree, List, Map, create, open, open_as};
 pub use ordered_map::OrderedMap;
 pub use scan::{Entry, Scan, Value, View};
-pub use space::Space;
+pub use space::{Demand, Space};
 pub use timestamps::{Timestamps, Ts};
 pub use transfer::load::Loader;
 pub use transfer::snapshot::{Chunks, Position, Snapshot};

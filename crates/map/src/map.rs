@@ -17,7 +17,7 @@ use crate::memory::pages::Pages;
 use crate::memory::record::Records;
 use crate::ordered_map::OrderedMap;
 use crate::scan::{Scan, Value, View};
-use crate::space::Space;
+use crate::space::{Demand, Space};
 use crate::state::State;
 use crate::state::core::Core;
 use crate::state::ended::Ended;
@@ -282,7 +282,7 @@ impl<I: Structure> OrderedMap for Map<I> {
         fn forget(&self, up_to: Ts) -> Result<()>;
         fn mutations(&self, from: Ts, each: &mut dyn FnMut(Mutation<'_>) -> bool) -> Result<()>;
         fn collect(&self) -> Result<u64>;
-        fn ask_collection(&self) -> bool;
+        fn ask_collection(&self, demand: Demand) -> bool;
         fn is_asked(&self) -> bool;
         fn space(&self) -> Space;
         fn usage(&self) -> Space;

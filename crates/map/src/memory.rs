@@ -4,7 +4,7 @@
 //! - [`format`]: sizes, words and checks of everything that is persistent
 //! - [`record`], [`append`]: records, read in place and written
 //! - [`pages`]: allocation in pages, over [`page_table`] (persistent), [`free_map`], [`page_use`]
-//!   and [`page_counts`]
+//!   and [`page_counts`]; [`window`]: the search for pages that a compaction empties
 //! - [`pin`], [`retired`]: readers' epochs, and what waits for their end
 //! - [`batch`], [`bitmap`], [`atomic`]
 
@@ -21,3 +21,4 @@ pub(crate) mod pages;
 pub(crate) mod pin;
 pub(crate) mod record;
 pub(crate) mod retired;
+pub(crate) mod window;

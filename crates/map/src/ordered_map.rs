@@ -16,7 +16,7 @@ use crate::changes::{Compared, KeyChange, Mutation};
 use crate::config::Kind;
 use crate::error::Result;
 use crate::scan::{Scan, Value, View};
-use crate::space::Space;
+use crate::space::{Demand, Space};
 use crate::timestamps::{Timestamps, Ts};
 use crate::transfer::load::Loader;
 use crate::transfer::snapshot::Snapshot;
@@ -145,13 +145,15 @@ pub trait OrderedMap: Send + Sync {
     fn try_load(&self, resets: bool) -> Result<Option<Loader>>;
 
     /// Runs one collection round, as the background thread does: frees pages that nothing reachable
-    /// uses, and moves live objects out of sparse ones; a list also drops superseded records.
-    /// Returns the bytes freed: 0 while a snapshot is held.
+    /// uses, and moves live objects out of sparse ones; a list also drops superseded records. If a
+    /// change has found no room since the last round, it makes room in one piece for it where it
+    /// can. Returns the bytes freed: 0 while a snapshot is held.
     fn collect(&self) -> Result<u64>;
 
-    /// Has the background thread run a round as [`OrderedMap::collect`] does, and does not wait for
-    /// it. Returns false if there is no such thread.
-    fn ask_collection(&self) -> bool;
+    /// Has the background thread run a round as [`OrderedMap::collect`] does, which also makes the
+    /// room demanded where it can, and does not wait for it. Returns false if there is no such
+    /// thread.
+    fn ask_collection(&self, demand: Demand) -> bool;
 
     /// Whether a round that was asked for has not ended.
     fn is_asked(&self) -> bool;

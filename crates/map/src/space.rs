@@ -13,7 +13,7 @@ pub struct Space {
     pub live: u64,
     /// Bytes of used pages that are not live: superseded, or not filled.
     pub garbage: u64,
-    /// Bytes of the longest run of free pages.
+    /// Bytes of the longest run of free pages, besides the one kept for compactions.
     pub free_run_max: u64,
     /// Free bytes kept for deletions, forgetting and the collector. A value fits if its bytes, with
     /// key and header, are within both `free_run_max` and `free - reserved`.
@@ -23,6 +23,22 @@ pub struct Space {
     pub exact: bool,
     /// Whether a snapshot or a load keeps garbage from being collected.
     pub held: bool,
+}
+
+/// Room that a caller asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Free bytes besides those reserved ([`Space::reserved`]).
+    pub bytes: u64,
+    /// Bytes in one piece.
+    pub run: u64,
+}
+
+impl Demand {
+    /// The room that either needs.
+    pub(crate) fn or(self, other: Demand) -> Demand {
+        Demand { bytes: self.bytes.max(other.bytes), run: self.run.max(other.run) }
+    }
 }
 
 impl Space {

@@ -3,6 +3,7 @@
 //!
 //! - [`round`] and [`collection`]: a collection round; [`list_round`] and [`tree_round`] are the
 //!   parts that differ between the structures ([`structure`])
+//! - [`compaction`]: room in one piece, where a round does not make it
 //! - [`traversal`]: content of the pages that were in use at the start
 //! - [`audit`]: the check of everything reachable
 //! - [`background`]: the map's thread
@@ -10,6 +11,7 @@
 pub(crate) mod audit;
 pub(crate) mod background;
 pub(crate) mod collection;
+mod compaction;
 mod list_round;
 pub(crate) mod round;
 pub(crate) mod structure;

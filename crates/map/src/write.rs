@@ -84,7 +84,8 @@ impl<I: Structure> Core<I> {
             result = run(&mut state);
         }
         let collects = self.shared.config.background && self.shared.config.collects_in_changes;
-        if is_full(&result) && collects && self.collect()? > 0 {
+        if is_full(&result) && collects {
+            self.collect()?;
             result = run(&mut self.state.lock());
         }
         result

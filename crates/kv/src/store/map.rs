@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use perdura_map::{Config, KeyChange, Kind, Layout, Loader, OrderedMap};
+use perdura_map::{Config, Demand, KeyChange, Kind, Layout, Loader, OrderedMap};
 use perdura_pmem::Medium;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
@@ -204,7 +204,8 @@ impl MapStore {
         };
         let mut made = self.map.batch(entry.index, &tag, &changes);
         // The map's own thread makes room, if it has one: nobody waits for it here.
-        if is_full(&made) && !self.map.ask_collection() && self.map.collect()? > 0 {
+        if is_full(&made) && !self.map.ask_collection(Demand::default()) {
+            self.map.collect()?;
             made = self.map.batch(entry.index, &tag, &changes);
         }
         made?;

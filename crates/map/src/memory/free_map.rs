@@ -1,9 +1,11 @@
 //! The free pages, in DRAM: one bit per page, and a count per block of pages, so that empty
-//! ranges are passed quickly. A search for adjacent free pages starts where the last one ended.
+//! ranges are passed quickly. A search for adjacent free pages starts where the last one ended, and
+//! leaves out the *spare run* and the range that a compaction empties.
 //!
 //! Memory of pages that were never used stays untouched, and so unmapped.
 
 use crate::memory::format::BLOCK_PAGES;
+use std::ops::Range;
 
 /// Pages of a window of [`FreeMap::search`].
 const WINDOW_PAGES: usize = if cfg!(test) { 100 } else { 1 << 14 };
@@ -18,6 +20,11 @@ pub(crate) struct FreeMap {
     cursor: usize,
     /// No run has this number of pages, as a search has found since the last page was freed.
     no_run: usize,
+    /// Adjacent free pages that only a request for the spare run may take. They are taken from the
+    /// first on.
+    spare: Range<usize>,
+    /// Pages that nobody may take, free or not.
+    emptied: Range<usize>,
 }
 
 /// A search for the longest run of free pages, window by window.
@@ -40,6 +47,8 @@ impl FreeMap {
             used: 0,
             cursor: 0,
             no_run: usize::MAX,
+            spare: 0..0,
+            emptied: 0..0,
         }
     }
 
@@ -73,28 +82,92 @@ impl FreeMap {
     }
 
     /// Takes up to `wanted` pages from `first` on, as far as they are free. Returns how many.
-    pub(crate) fn take_at(&mut self, first: usize, wanted: usize) -> usize {
+    pub(crate) fn take_at(&mut self, first: usize, wanted: usize, with_spare: bool) -> usize {
         let mut taken = 0;
-        while taken < wanted && self.is_free(first + taken) {
-            self.remove(first + taken);
+        while taken < wanted && self.is_open(first + taken, with_spare) {
+            let page = first + taken;
+            self.remove(page);
+            if self.spare.contains(&page) {
+                self.spare.start = page + 1;
+            }
             taken += 1;
         }
         taken
     }
 
-    /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages. Returns
-    /// its first page and how many.
-    pub(crate) fn take_run(&mut self, needed: usize, wanted: usize) -> Option<(usize, usize)> {
-        if needed >= self.no_run {
-            return None;
+    /// Whether the page may be taken: the spare run is taken from its first page on.
+    fn is_open(&self, page: usize, with_spare: bool) -> bool {
+        let is_left_out = self.spare.contains(&page) && !(with_spare && page == self.spare.start);
+        self.is_free(page) && !is_left_out && !self.emptied.contains(&page)
+    }
+
+    /// Takes up to `wanted` pages of the next run of at least `needed` adjacent free pages, or
+    /// `with_spare` of the spare run if there is none elsewhere. Returns its first page and how
+    /// many.
+    pub(crate) fn take_run(&mut self, needed: usize, wanted: usize, with_spare: bool) -> Option<(usize, usize)> {
+        let elsewhere = if needed < self.no_run { self.next_run(needed) } else { None };
+        if elsewhere.is_none() {
+            self.no_run = self.no_run.min(needed);
         }
-        let Some(first) = self.next_run(needed) else {
-            self.no_run = needed;
-            return None;
-        };
-        let taken = self.take_at(first, wanted);
-        self.cursor = if first + taken < self.pages { first + taken } else { 0 };
+        let spare = (with_spare && self.spare.len() >= needed).then_some(self.spare.start);
+        let first = elsewhere.or(spare)?;
+        let taken = self.take_at(first, wanted, elsewhere.is_none());
+        if elsewhere.is_some() {
+            self.cursor = if first + taken < self.pages { first + taken } else { 0 };
+        }
         Some((first, taken))
+    }
+
+    /// The spare run.
+    pub(crate) fn spare(&self) -> &Range<usize> {
+        &self.spare
+    }
+
+    /// Makes the longest run of free pages, up to `most` of them, the spare run, unless it is as
+    /// long already. Linear in the number of pages.
+    pub(crate) fn renew_spare(&mut self, most: usize) {
+        if self.spare.len() >= most {
+            return;
+        }
+        let before = std::mem::take(&mut self.spare);
+        let last = self.pages - most.min(self.pages);
+        // Of a map that is new, the end: it is filled from its beginning on.
+        let longest =
+            if self.next_used(last, self.pages) == self.pages { last..self.pages } else { self.longest(most) };
+        self.spare = if longest.len() > before.len() { longest } else { before };
+        self.no_run = usize::MAX;
+    }
+
+    /// The first run of `most` free pages, or the longest.
+    fn longest(&self, most: usize) -> Range<usize> {
+        let (mut longest, mut at) = (0..0, 0);
+        while longest.len() < most
+            && let Some(first) = self.next_open(at, self.pages)
+        {
+            at = self.next_used(first, self.limit(first).min(first + most));
+            if at - first > longest.len() {
+                longest = first..at;
+            }
+        }
+        longest
+    }
+
+    /// Leaves a range of pages out of every search, also of those for the spare run.
+    pub(crate) fn begin_emptying(&mut self, pages: Range<usize>) {
+        debug_assert!(self.spare.end <= pages.start || pages.end <= self.spare.start);
+        self.emptied = pages;
+    }
+
+    /// Whether a range is left out.
+    pub(crate) fn is_emptying(&self) -> bool {
+        !self.emptied.is_empty()
+    }
+
+    /// Takes the range back in. Returns whether all of it is free.
+    pub(crate) fn end_emptying(&mut self) -> bool {
+        let pages = std::mem::take(&mut self.emptied);
+        self.no_run = usize::MAX;
+        self.next_used(pages.start, pages.end) == pages.end
     }
 
     /// Whether there is a run of this number of free pages.
@@ -111,14 +184,30 @@ impl FreeMap {
 
     /// First page of a run of `needed` free pages within `from..to`.
     fn find(&self, from: usize, to: usize, needed: usize) -> Option<usize> {
-        let mut first = self.next_free(from, to)?;
+        let mut first = self.next_open(from, to)?;
         loop {
-            let end = self.next_used(first, to.min(first + needed));
+            let end = self.next_used(first, to.min(self.limit(first)).min(first + needed));
             if end - first >= needed {
                 return Some(first);
             }
-            first = self.next_free(end, to)?;
+            first = self.next_open(end, to)?;
         }
+    }
+
+    /// The next free page that searches do not leave out.
+    fn next_open(&self, from: usize, to: usize) -> Option<usize> {
+        let mut page = self.next_free(from, to)?;
+        while let Some(left_out) = [&self.spare, &self.emptied].into_iter().find(|pages| pages.contains(&page)) {
+            page = self.next_free(left_out.end, to)?;
+        }
+        Some(page)
+    }
+
+    /// First page after `page` that searches leave out, or the end.
+    fn limit(&self, page: usize) -> usize {
+        let is_ahead = |pages: &&Range<usize>| !pages.is_empty() && pages.start > page;
+        let ahead = [&self.spare, &self.emptied].into_iter().filter(is_ahead);
+        ahead.map(|pages| pages.start).min().unwrap_or(self.pages)
     }
 
     fn next_free(&self, from: usize, to: usize) -> Option<usize> {
@@ -170,11 +259,11 @@ impl FreeMap {
     pub(crate) fn search(&self, search: &mut RunSearch) -> bool {
         let to = (search.at + WINDOW_PAGES).min(self.pages);
         while search.at < to {
-            let first = self.next_free(search.at, to).unwrap_or(to);
+            let first = self.next_open(search.at, to).unwrap_or(to);
             if first > search.at {
                 search.current = 0;
             }
-            search.at = self.next_used(first, to);
+            search.at = self.next_used(first, to.min(self.limit(first)));
             search.current += search.at - first;
             search.longest = search.longest.max(search.current);
         }
@@ -188,29 +277,78 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    #[derive(Clone, Debug)]
+    enum Step {
+        Free(usize, usize),
+        Take { length: usize, with_spare: bool },
+        Renew(usize),
+        Empty(usize, usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0usize..600, 1usize..20).prop_map(|(page, length)| Step::Free(page, length)),
+            4 => (1usize..20, any::<bool>()).prop_map(|(length, with_spare)| Step::Take { length, with_spare }),
+            1 => (1usize..40).prop_map(Step::Renew),
+            1 => (0usize..600, 0usize..40).prop_map(|(page, length)| Step::Empty(page, length)),
+        ]
+    }
+
     proptest! {
+        /// Hazards: a page is given away twice; the spare run, or a window that is being emptied,
+        /// is given to somebody else; a run is not found.
         #[test]
-        fn agrees_with_a_set(pages in prop_oneof![1usize..300, 512usize..600], steps in prop::collection::vec((any::<bool>(), 1usize..20, 0usize..600), 1..40)) {
+        fn agrees_with_a_set(pages in prop_oneof![1usize..300, 512usize..600], steps in prop::collection::vec(step(), 1..60)) {
             let (mut map, mut model) = (FreeMap::new(pages), BTreeSet::from_iter(0..pages));
-            for (free, length, page) in steps {
-                if free {
-                    for page in page..(page + length).min(pages) {
-                        if model.insert(page) {
-                            map.insert(page);
+            let mut emptied = 0..0;
+            for step in steps {
+                let spare = map.spare().clone();
+                let is_open = |page: &usize| model.contains(page) && !spare.contains(page) && !emptied.contains(page);
+                let has_run = |length: usize| (0..pages).any(|first| (first..first + length).all(|page| is_open(&page)));
+                match step {
+                    Step::Free(page, length) => {
+                        for page in page..(page + length).min(pages) {
+                            if model.insert(page) {
+                                map.insert(page);
+                            }
                         }
                     }
-                } else if map.has_run(length) {
-                    let (first, taken) = map.take_run(length, length + 3).expect("it has one");
-                    prop_assert!((length..=length + 3).contains(&taken));
-                    for page in first..first + taken {
-                        prop_assert!(model.remove(&page));
+                    Step::Take { length, with_spare } => {
+                        prop_assert_eq!(map.has_run(length), has_run(length));
+                        let found = map.take_run(length, length + 3, with_spare);
+                        prop_assert_eq!(found.is_some(), has_run(length) || with_spare && spare.len() >= length);
+                        if let Some((first, taken)) = found {
+                            prop_assert!((length..=length + 3).contains(&taken));
+                            prop_assert!((first..first + taken).all(|page| is_open(&page)) || first == spare.start && !has_run(length));
+                            for page in first..first + taken {
+                                prop_assert!(!emptied.contains(&page) && model.remove(&page));
+                            }
+                        }
                     }
-                } else {
-                    let fits = |first: &usize| (*first..first + length).all(|page| model.contains(&page));
-                    prop_assert!(map.take_run(length, length + 3).is_none() && !model.iter().any(fits));
+                    Step::Renew(most) => {
+                        // Windows are taken back in before.
+                        map.end_emptying();
+                        emptied = 0..0;
+                        map.renew_spare(most);
+                        let longest = (0..pages).map(|first| (first..).take_while(|page| model.contains(page)).count()).max();
+                        let wanted = longest.unwrap_or(0).min(most).max(spare.len());
+                        prop_assert_eq!(map.spare().len(), wanted);
+                    }
+                    Step::Empty(page, length) => {
+                        let is_free = map.end_emptying();
+                        prop_assert_eq!(is_free, emptied.clone().all(|page| model.contains(&page)));
+                        emptied = page.min(pages)..(page + length).min(pages);
+                        if emptied.start < spare.end && spare.start < emptied.end {
+                            emptied = 0..0;
+                        }
+                        map.begin_emptying(emptied.clone());
+                    }
                 }
+                let spare = map.spare().clone();
+                prop_assert!(spare.clone().all(|page| model.contains(&page)));
                 prop_assert_eq!(map.len(), model.len());
-                let longest = model.iter().map(|first| (*first..).take_while(|page| model.contains(page)).count()).max();
+                let is_open = |page: &usize| model.contains(page) && !spare.contains(page) && !emptied.contains(page);
+                let longest = (0..pages).map(|first| (first..).take_while(is_open).count()).max();
                 let mut search = super::RunSearch::default();
                 while map.search(&mut search) {}
                 prop_assert_eq!(search.longest, longest.unwrap_or(0));

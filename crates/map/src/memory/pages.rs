@@ -18,6 +18,8 @@ use crate::memory::page_table::PageTable;
 use crate::memory::page_use::{PageUse, PageUses};
 use crate::memory::pin::Pins;
 use crate::memory::retired::Retired;
+use crate::memory::window::{Window, WindowSearch};
+use crate::space::Demand;
 use perdura_pmem::{Mutant, Region, planted};
 use std::sync::Arc;
 
@@ -38,6 +40,12 @@ const SUMMED_MAX: usize = 4096;
 
 /// Nodes that room is reserved for.
 const RESERVED_NODES: u64 = 128;
+
+/// The share of the pages that is reserved, within bounds; of many pages, a share without an upper
+/// bound, since a compaction goes over all of them in parts of what is reserved.
+const PAGES_PER_RESERVED: usize = 16;
+const RESERVED_PAGES: (usize, usize) = (16, 1024);
+const MANY_PAGES_PER_RESERVED: usize = 64;
 
 /// Content of a run. Objects of similar lifetime lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +103,8 @@ pub(crate) struct Pages {
     reserve: usize,
     /// Pages kept for rolling back what is not applied, besides the reserve.
     kept: usize,
+    /// Room that requests have not found since the last collection round took it over.
+    demand: Demand,
 }
 
 impl Pages {
@@ -115,8 +125,11 @@ impl Pages {
         let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
         let mut uses = PageUses::unused(pages, geometry.page_bytes);
         let mut batch = Batch::default();
-        let table = PageTable::open(&region, geometry, persisted, salt, &mut batch)?;
+        let mut table = PageTable::open(&region, geometry, persisted, salt, &mut batch)?;
         table.free.used().for_each(|page| uses[page].unknown = true);
+        let share = (pages / PAGES_PER_RESERVED).clamp(RESERVED_PAGES.0, RESERVED_PAGES.1);
+        let reserve = share.max(pages / MANY_PAGES_PER_RESERVED).max(reserved).min(pages / 4);
+        table.free.renew_spare(reserve);
         Ok(Pages {
             live: Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)),
             region,
@@ -130,8 +143,9 @@ impl Pages {
             leaving: Retired::default(),
             ended: Vec::new(),
             live_bytes: 0,
-            reserve: (pages / 16).clamp(16, 1024).max(reserved).min(pages / 4),
+            reserve,
             kept: 0,
+            demand: Demand::default(),
         })
     }
 
@@ -159,7 +173,11 @@ impl Pages {
         let offset = if run.end - run.at >= len {
             run.at
         } else {
-            self.extend(filling, len, urgency).or_else(|| self.begin_run(filling, len, urgency))?
+            let found = self.extend(filling, len, urgency).or_else(|| self.begin_run(filling, len, urgency));
+            if found.is_none() && urgency == Urgency::Ordinary {
+                self.note_demand(Demand { bytes: len, run: len });
+            }
+            found?
         };
         self.runs[filling as usize].at = offset + len;
         self.born(Ref::new(offset, len));
@@ -176,6 +194,12 @@ impl Pages {
         self.table.free.len() >= pages + reserve
     }
 
+    /// Whether a request that finds nothing elsewhere may take from the spare run. Records that a
+    /// round moves may only in a compaction: a round frees no run in exchange.
+    fn may_take_spare(&self, filling: Filling, urgency: Urgency) -> bool {
+        urgency != Urgency::Ordinary && (filling != Filling::Moved || self.table.free.is_emptying())
+    }
+
     /// Extends a run by the free pages that follow it, if there are enough.
     fn extend(&mut self, filling: Filling, len: u64, urgency: Urgency) -> Option<u64> {
         let run = self.runs[filling as usize];
@@ -187,7 +211,7 @@ impl Pages {
         if !self.may_take(needed, urgency) {
             return None;
         }
-        let taken = self.table.free.take_at(first, needed);
+        let taken = self.table.free.take_at(first, needed, self.may_take_spare(filling, urgency));
         if taken < needed {
             for page in first..first + taken {
                 self.table.free.insert(page);
@@ -247,7 +271,7 @@ impl Pages {
         }
         let spare = self.table.free.len() - needed;
         let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
-        let (first, taken) = self.table.free.take_run(needed, wanted)?;
+        let (first, taken) = self.table.free.take_run(needed, wanted, self.may_take_spare(filling, urgency))?;
         self.take_pages(first, taken, filling);
         self.end_run(filling);
         let at = self.geometry.page_at(first);
@@ -555,6 +579,65 @@ impl Pages {
              snapshot"
         );
         Error::new(ErrorKind::Full, message).in_file(file)
+    }
+
+    /// Notes room that a request has not found.
+    pub(crate) fn note_demand(&mut self, demand: Demand) {
+        self.demand = self.demand.or(demand);
+    }
+
+    /// Takes over the room that requests have not found.
+    pub(crate) fn take_demand(&mut self) -> Demand {
+        std::mem::take(&mut self.demand)
+    }
+
+    /// Whether an ordinary request of that room would find it.
+    pub(crate) fn meets(&self, demand: &Demand) -> bool {
+        let reserved = (self.reserve + self.kept) as u64 * self.geometry.page_bytes;
+        let free = self.free_pages() as u64 * self.geometry.page_bytes;
+        free >= reserved + demand.bytes && self.has_run(demand.run)
+    }
+
+    /// Pages of the spare run, into which a compaction moves.
+    pub(crate) fn spare_pages(&self) -> usize {
+        self.table.free.spare().len()
+    }
+
+    /// Goes on with a search for the longest window by one step. Returns whether there is another.
+    pub(crate) fn search_window(&self, search: &mut WindowSearch) -> bool {
+        let spare = self.table.free.spare();
+        search.go_on(self.geometry.pages as usize, |page| {
+            let may_move = !spare.contains(&page) && (self.table.free.is_free(page) || self.uses[page].is_settled());
+            may_move.then(|| self.live_in(page))
+        })
+    }
+
+    /// Keeps everybody out of a window's pages. Returns those that hold something.
+    pub(crate) fn begin_emptying(&mut self, window: &Window) -> Vec<usize> {
+        // A run may have been begun in it since it was found.
+        self.end_runs();
+        self.table.free.begin_emptying(window.clone());
+        let holding = window.clone().filter(|page| self.is_settled(*page)).collect::<Vec<usize>>();
+        for page in &holding {
+            if self.holds_nodes(*page) {
+                self.retire_nodes(*page);
+            }
+        }
+        holding
+    }
+
+    /// Lets everybody into a window's pages, and renews the spare run. Returns whether the window
+    /// has become free.
+    pub(crate) fn end_emptying(&mut self) -> bool {
+        self.end_runs();
+        let is_free = self.table.free.end_emptying();
+        self.table.free.renew_spare(self.reserve);
+        is_free
+    }
+
+    /// Renews the spare run, from which deletions and rounds may have taken.
+    pub(crate) fn renew_spare(&mut self) {
+        self.table.free.renew_spare(self.reserve);
     }
 
     pub(crate) fn has_run(&self, bytes: u64) -> bool {

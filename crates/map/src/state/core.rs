@@ -5,7 +5,7 @@ use crate::changes::Mutation;
 use crate::error::Result;
 use crate::index::Index;
 use crate::memory::free_map::RunSearch;
-use crate::space::Space;
+use crate::space::{Demand, Space};
 use crate::state::State;
 use crate::state::closing::Closing;
 use crate::state::collector::Collector;
@@ -90,8 +90,9 @@ impl<I: Index> Core<I> {
     }
 
     /// Asks for a round, without waiting. Returns whether there is a thread that runs it.
-    pub(crate) fn ask_collection(&self) -> bool {
+    pub(crate) fn ask_collection(&self, demand: Demand) -> bool {
         let has_thread = self.shared.config.background;
+        self.state.lock().pages.note_demand(demand);
         if has_thread {
             self.collector.set_asked(true);
             self.shared.wake.notify();

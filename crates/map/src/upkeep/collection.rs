@@ -1,6 +1,8 @@
 //! A collection round from its beginning to its end: what has ended is freed, the sparsest pages
-//! are emptied, and what that leaves behind is persisted (I8).
+//! are emptied, what that leaves behind is persisted (I8), and where that is not the room that
+//! requests have not found, the map is compacted.
 
+use super::compaction;
 use super::round::{Aim, Round, STEP_PAGES, sweep};
 use super::structure::Structure;
 use crate::error::{ErrorKind, Result};
@@ -27,14 +29,16 @@ pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64
         let mut state = state.lock_behind();
         step.iter().for_each(|page| state.pages.list_again(*page));
     }
+    state.lock_behind().pages.renew_spare();
+    let emptied = match emptied {
+        // Objects that found no room elsewhere stay where they are.
+        Err(error) if error.kind() != ErrorKind::Full => Err(error),
+        _ => compaction::run(&mut round),
+    };
     let state = state.lock_behind();
     let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
     // Garbage that a round has not come to does not count as garbage that cannot be freed.
     let is_stuck = freed == 0 && !collector.leaves_rounds_out();
     collector.set_garbage_left(if is_stuck { state.space().garbage } else { 0 });
-    match emptied {
-        // Objects that found no room elsewhere stay where they are.
-        Err(error) if error.kind() != ErrorKind::Full => Err(error),
-        _ => Ok(freed),
-    }
+    emptied.map(|()| freed)
 }

@@ -144,7 +144,7 @@ pub fn audit(map: &dyn OrderedMap, model: &Model) -> Result<(), String> {
 pub fn audit_space(map: &dyn OrderedMap) -> Result<(), String> {
     let space = map.space();
     let whole = space.used + space.free == space.total && space.live + space.garbage == space.used;
-    let run = space.free_run_max <= space.free && (space.free == 0 || space.free_run_max > 0);
+    let run = space.free_run_max <= space.free && (space.free <= space.reserved || space.free_run_max > 0);
     let fragmentation = (0.0..=1.0).contains(&space.fragmentation());
     if whole && run && fragmentation { Ok(()) } else { Err(format!("space does not add up: {space:?}")) }
 }

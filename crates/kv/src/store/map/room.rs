@@ -2,7 +2,7 @@
 //! deletions and for Raft's own entries above the map's own reserve, so that a full map can be
 //! emptied, and a leader elected.
 
-use perdura_map::{Kind, OrderedMap, Space};
+use perdura_map::{Demand, Kind, OrderedMap, Space};
 
 use super::super::Share;
 use super::super::error::Result;
@@ -16,10 +16,18 @@ const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 const RECORD_BYTES: u64 = 64;
 const NODES_BYTES: u64 = 2048;
 
-/// Finding of a round that could clear nothing away: the garbage that stays.
+/// Bytes that no round could make room of.
+#[derive(Debug, Default)]
+struct Left {
+    garbage: u64,
+    /// Garbage, and free bytes that are too scattered.
+    free: u64,
+}
+
+/// Findings of earlier rounds and entries.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    garbage_left: u64,
+    left: Left,
     /// Garbage that there was when the map was asked to collect, if nothing has had room since.
     asked_at: Option<u64>,
     /// Whether the last entry had no room because that has not ended.
@@ -47,6 +55,11 @@ pub(super) fn of(map: &dyn OrderedMap, known: &Room) -> super::super::Room {
     super::super::Room { refuses, ..found }
 }
 
+/// Whether there are the bytes that are demanded, in one piece or not.
+fn has_bytes(usage: &Space, demand: &Demand) -> bool {
+    usage.free >= usage.reserved + demand.bytes
+}
+
 impl Room {
     pub(super) fn has(&mut self, map: &dyn OrderedMap, changes: &[Change], share: Share) -> Result<bool> {
         let record = |change: &Change| {
@@ -55,21 +68,17 @@ impl Room {
         let nodes = if map.kind() == Kind::BTree { NODES_BYTES } else { 0 };
         let bytes = changes.iter().map(|change| record(change) + nodes).sum::<u64>();
         let longest = changes.iter().map(record).max().unwrap_or_default();
-        let fits = || {
-            let usage = map.usage();
-            let kept = kept(usage.total);
-            let kept = match share {
-                Share::Usual => kept,
-                Share::System => kept / 2,
-                Share::Deletions => kept / 4,
-            };
-            let has_bytes = usage.free >= usage.reserved + kept + bytes;
-            (has_bytes && map.has_run(longest), usage)
+        let usage = map.usage();
+        let kept = match share {
+            Share::Usual => kept(usage.total),
+            Share::System => kept(usage.total) / 2,
+            Share::Deletions => kept(usage.total) / 4,
         };
-        let (mut has_room, usage) = fits();
+        let demand = Demand { bytes: kept + bytes, run: longest };
+        let fits = |usage: &Space| has_bytes(usage, &demand) && map.has_run(demand.run);
+        let mut has_room = fits(&usage);
         self.waits = false;
-        // Garbage that no collection could free does not start another.
-        if !has_room && !usage.held && usage.garbage >= self.garbage_left + bytes {
+        if !has_room && self.pays(&usage, &demand, bytes) {
             // A round takes long: nobody waits for it here.
             self.waits = map.is_asked();
             if self.waits {
@@ -77,18 +86,19 @@ impl Room {
             }
             match self.asked_at.take() {
                 // The round has ended, and what it has left stays.
-                Some(garbage) if usage.garbage >= garbage => self.garbage_left = usage.garbage,
-                _ if map.ask_collection() => {
+                Some(garbage) if usage.garbage >= garbage => {}
+                _ if map.ask_collection(demand) => {
                     (self.asked_at, self.waits) = (Some(usage.garbage), true);
                     return Ok(false);
                 }
                 _ => _ = map.collect()?,
             }
-            let (has_room_now, usage) = fits();
-            (has_room, self.garbage_left) = (has_room_now, usage.garbage);
+            let usage = map.usage();
+            has_room = fits(&usage);
+            self.left = Left { garbage: usage.garbage, free: free(&usage) };
         }
         if has_room {
-            (self.garbage_left, self.asked_at) = (0, None);
+            (self.left, self.asked_at) = (Left::default(), None);
         }
         let usage = map.usage();
         // That a large value has no room says little of others.
@@ -96,5 +106,15 @@ impl Room {
             self.refused_at = if has_room { None } else { Some(free(&usage)) };
         }
         Ok(has_room)
+    }
+
+    /// Whether a round may make room for so many bytes: those that no round could make room of do
+    /// not start another.
+    fn pays(&self, usage: &Space, demand: &Demand, bytes: u64) -> bool {
+        let (there, left) = match has_bytes(usage, demand) {
+            true => (free(usage), self.left.free),
+            false => (usage.garbage, self.left.garbage),
+        };
+        !usage.held && there >= left + bytes
     }
 }
