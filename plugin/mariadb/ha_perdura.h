@@ -232,6 +232,7 @@ private:
   void choose_entries(PerduraStep step);
   int entry_used(uchar *record, PerduraCode code);
   bool reads_in_any_order();
+  int next_in_any_order(uchar *record);
   check_result_t check_entry();
 
   PerduraCursor *m_cursor= nullptr;

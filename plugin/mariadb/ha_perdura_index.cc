@@ -206,10 +206,17 @@ int ha_perdura::index_read_last_map(uchar *record, const uchar *key, key_part_ma
   return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
 }
 
+/* The next row of a scan of the table in place of the index. */
+int ha_perdura::next_in_any_order(uchar *record)
+{
+  const int error= rnd_next(record);
+  return unlikely(error) || !table->used_fields ? error : row_found(record);
+}
+
 int ha_perdura::index_next(uchar *record)
 {
   if (m_counts)
-    return rnd_next(record);
+    return next_in_any_order(record);
   return step(record, PERDURA_STEP_NEXT);
 }
 
@@ -235,7 +242,7 @@ int ha_perdura::index_first(uchar *record)
       perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
     m_columns_chosen= true;
     const PerduraCode code= perdura_scan_begin(m_cursor, m_session);
-    return likely(code == PERDURA_CODE_OK) ? rnd_next(record) : failed(code);
+    return likely(code == PERDURA_CODE_OK) ? next_in_any_order(record) : failed(code);
   }
   return seek(record, NO_BOUND, PERDURA_STEP_NEXT, false);
 }
