@@ -28,7 +28,7 @@ fn clusters_whose_maps_are_full_keep_the_invariants() {
     for variant in [Variant::List, Variant::BTree] {
         let mut all = Report::default();
         for seed in seeds::seeds(72) {
-            let plan = Plan { bytes: 128 << 10, value_bytes: 5000, ..Plan::of(variant, seed) };
+            let plan = Plan { bytes: 128 << 10, value_bytes: 8000, ..Plan::of(variant, seed) };
             // Clients that speak RESP have short values.
             let plan =
                 if plan.story == Story::Requests { Plan { story: Story::Usual, steps: 1500, ..plan } } else { plan };
