@@ -229,7 +229,7 @@ fn named_rightly(map: &dyn OrderedMap) -> u64 {
 /// A power failure while a map is compacted loses no page and no key, whatever survives.
 #[test]
 fn a_compaction_is_safe_from_power_failures() {
-    for (kind, keys) in [(Kind::List, 96), (Kind::BTree, 64)] {
+    for (kind, keys) in [(Kind::List, 90), (Kind::BTree, 64)] {
         let (medium, recorder) = Recorder::attach(SimMedium::new());
         let medium: Arc<dyn Medium> = Arc::new(medium);
         let map = create(&medium, "map", kind, &tiny_layout(96 << 10), &quiet_every(4)).expect("there is room");

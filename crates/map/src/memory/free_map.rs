@@ -33,7 +33,14 @@ pub(crate) struct RunSearch {
     at: usize,
     /// Free pages before `at`, adjacent to it.
     current: usize,
-    pub(crate) longest: usize,
+    longest: Range<usize>,
+}
+
+impl RunSearch {
+    /// The longest run found.
+    pub(crate) fn longest(&self) -> &Range<usize> {
+        &self.longest
+    }
 }
 
 impl FreeMap {
@@ -123,33 +130,12 @@ impl FreeMap {
         &self.spare
     }
 
-    /// Makes the longest run of free pages, up to `most` of them, the spare run, unless it is as
-    /// long already. Linear in the number of pages.
-    pub(crate) fn renew_spare(&mut self, most: usize) {
-        if self.spare.len() >= most {
-            return;
+    /// Makes a run the spare run, if it is free and longer.
+    pub(crate) fn renew_spare(&mut self, run: Range<usize>) {
+        if run.len() > self.spare.len() && self.next_used(run.start, run.end) == run.end {
+            self.spare = run;
+            self.no_run = usize::MAX;
         }
-        let before = std::mem::take(&mut self.spare);
-        let last = self.pages - most.min(self.pages);
-        // Of a map that is new, the end: it is filled from its beginning on.
-        let longest =
-            if self.next_used(last, self.pages) == self.pages { last..self.pages } else { self.longest(most) };
-        self.spare = if longest.len() > before.len() { longest } else { before };
-        self.no_run = usize::MAX;
-    }
-
-    /// The first run of `most` free pages, or the longest.
-    fn longest(&self, most: usize) -> Range<usize> {
-        let (mut longest, mut at) = (0..0, 0);
-        while longest.len() < most
-            && let Some(first) = self.next_open(at, self.pages)
-        {
-            at = self.next_used(first, self.limit(first).min(first + most));
-            if at - first > longest.len() {
-                longest = first..at;
-            }
-        }
-        longest
     }
 
     /// Leaves a range of pages out of every search, also of those for the spare run.
@@ -265,7 +251,9 @@ impl FreeMap {
             }
             search.at = self.next_used(first, to.min(self.limit(first)));
             search.current += search.at - first;
-            search.longest = search.longest.max(search.current);
+            if search.current > search.longest.len() {
+                search.longest = search.at - search.current..search.at;
+            }
         }
         to < self.pages
     }
@@ -329,10 +317,13 @@ mod tests {
                         // Windows are taken back in before.
                         map.end_emptying();
                         emptied = 0..0;
-                        map.renew_spare(most);
-                        let longest = (0..pages).map(|first| (first..).take_while(|page| model.contains(page)).count()).max();
-                        let wanted = longest.unwrap_or(0).min(most).max(spare.len());
-                        prop_assert_eq!(map.spare().len(), wanted);
+                        let mut search = super::RunSearch::default();
+                        while map.search(&mut search) {}
+                        let found = search.longest().start..search.longest().end.min(search.longest().start + most);
+                        map.renew_spare(found.clone());
+                        prop_assert_eq!(map.spare(), if found.len() > spare.len() { &found } else { &spare });
+                        map.renew_spare(0..pages);
+                        prop_assert!(map.spare().len() == pages || map.spare().clone().all(|page| model.contains(&page)));
                     }
                     Step::Empty(page, length) => {
                         let is_free = map.end_emptying();
@@ -351,7 +342,7 @@ mod tests {
                 let longest = (0..pages).map(|first| (first..).take_while(is_open).count()).max();
                 let mut search = super::RunSearch::default();
                 while map.search(&mut search) {}
-                prop_assert_eq!(search.longest, longest.unwrap_or(0));
+                prop_assert_eq!(search.longest.len(), longest.unwrap_or(0));
             }
         }
     }

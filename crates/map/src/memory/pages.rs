@@ -21,6 +21,7 @@ use crate::memory::retired::Retired;
 use crate::memory::window::{Window, WindowSearch};
 use crate::space::Demand;
 use perdura_pmem::{Mutant, Region, planted};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Pages in a run, if there is one that long.
@@ -84,6 +85,11 @@ struct Run {
 /// highest. Zeros stand for none.
 type Span = [u64; 2];
 
+/// The end of a run, up to the pages that are reserved: a map is filled from its beginning on.
+fn spare_of(run: &Range<usize>, reserve: usize) -> Range<usize> {
+    run.end - run.len().min(reserve)..run.end
+}
+
 pub(crate) struct Pages {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
@@ -129,7 +135,9 @@ impl Pages {
         table.free.used().for_each(|page| uses[page].unknown = true);
         let share = (pages / PAGES_PER_RESERVED).clamp(RESERVED_PAGES.0, RESERVED_PAGES.1);
         let reserve = share.max(pages / MANY_PAGES_PER_RESERVED).max(reserved).min(pages / 4);
-        table.free.renew_spare(reserve);
+        let mut search = RunSearch::default();
+        while table.free.search(&mut search) {}
+        table.free.renew_spare(spare_of(search.longest(), reserve));
         Ok(Pages {
             live: Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)),
             region,
@@ -626,18 +634,21 @@ impl Pages {
         holding
     }
 
-    /// Lets everybody into a window's pages, and renews the spare run. Returns whether the window
-    /// has become free.
+    /// Lets everybody into a window's pages again. Returns whether they have become free.
     pub(crate) fn end_emptying(&mut self) -> bool {
         self.end_runs();
-        let is_free = self.table.free.end_emptying();
-        self.table.free.renew_spare(self.reserve);
-        is_free
+        self.table.free.end_emptying()
     }
 
-    /// Renews the spare run, from which deletions and rounds may have taken.
-    pub(crate) fn renew_spare(&mut self) {
-        self.table.free.renew_spare(self.reserve);
+    /// Goes on with a search for another spare run, if some of it was taken. Returns whether there
+    /// is more to search.
+    pub(crate) fn search_spare(&self, search: &mut RunSearch) -> bool {
+        self.spare_pages() < self.reserve && self.table.free.search(search)
+    }
+
+    /// Makes the run that a search has found the spare run, if it is the longer one.
+    pub(crate) fn renew_spare(&mut self, search: &RunSearch) {
+        self.table.free.renew_spare(spare_of(search.longest(), self.reserve));
     }
 
     pub(crate) fn has_run(&self, bytes: u64) -> bool {

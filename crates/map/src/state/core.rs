@@ -110,7 +110,7 @@ impl<I: Index> Core<I> {
             // The other figures are those of the last window.
             let state = self.state.lock_behind();
             if !state.pages.search_free_runs(&mut search) {
-                let run = search.longest as u64 * state.pages.geometry.page_bytes;
+                let run = search.longest().len() as u64 * state.pages.geometry.page_bytes;
                 return Space { free_run_max: run, ..state.space() };
             }
         }

@@ -29,7 +29,7 @@ pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64
         let mut state = state.lock_behind();
         step.iter().for_each(|page| state.pages.list_again(*page));
     }
-    state.lock_behind().pages.renew_spare();
+    round.renew_spare();
     let emptied = match emptied {
         // Objects that found no room elsewhere stay where they are.
         Err(error) if error.kind() != ErrorKind::Full => Err(error),

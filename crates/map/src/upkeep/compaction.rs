@@ -84,6 +84,7 @@ impl<I: Structure> Round<'_, I> {
         self.state.lock_behind().persist(self.shared);
         while self.state.lock_behind().make_room(self.shared) {}
         let is_free = self.state.lock_behind().pages.end_emptying();
+        self.renew_spare();
         for step in holding.chunks(STEP_PAGES) {
             let mut state = self.state.lock_behind();
             step.iter().for_each(|page| state.pages.list_again(*page));

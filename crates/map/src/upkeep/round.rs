@@ -8,6 +8,7 @@
 
 use crate::error::Result;
 use crate::index::Index;
+use crate::memory::free_map::RunSearch;
 use crate::space::Space;
 use crate::state::State;
 use crate::state::closing::Closing;
@@ -72,6 +73,13 @@ impl<'c, I: Index> Round<'c, I> {
     /// for it.
     pub(super) fn gives_way(&self, state: &State<I>) -> bool {
         state.holds.keep_collector_away() || self.collector.leaves_rounds_out()
+    }
+
+    /// Renews the spare run, of which deletions, rollbacks and compactions take.
+    pub(super) fn renew_spare(&self) {
+        let mut search = RunSearch::default();
+        while self.state.lock_behind().pages.search_spare(&mut search) {}
+        self.state.lock_behind().pages.renew_spare(&search);
     }
 
     /// Persists, then chooses the pages to be emptied: the sparsest, some in each step under the
