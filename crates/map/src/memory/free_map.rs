@@ -88,8 +88,16 @@ impl FreeMap {
         self.used += 1;
     }
 
+    /// Takes this number of pages from `first` on, if they are free. Returns whether they were.
+    pub(crate) fn take_all(&mut self, first: usize, needed: usize, with_spare: bool) -> bool {
+        // The spare run is taken page by page from its first on.
+        let at = |page| if with_spare && self.spare.contains(&page) { self.spare.start } else { page };
+        let are_free = (first..first + needed).all(|page| self.is_open(at(page), with_spare));
+        are_free && self.take_at(first, needed, with_spare) == needed
+    }
+
     /// Takes up to `wanted` pages from `first` on, as far as they are free. Returns how many.
-    pub(crate) fn take_at(&mut self, first: usize, wanted: usize, with_spare: bool) -> usize {
+    fn take_at(&mut self, first: usize, wanted: usize, with_spare: bool) -> usize {
         let mut taken = 0;
         while taken < wanted && self.is_open(first + taken, with_spare) {
             let page = first + taken;
@@ -130,17 +138,32 @@ impl FreeMap {
         &self.spare
     }
 
-    /// Makes a run the spare run, if it is free and longer.
-    pub(crate) fn renew_spare(&mut self, run: Range<usize>) {
-        if run.len() > self.spare.len() && self.next_used(run.start, run.end) == run.end {
-            self.spare = run;
-            self.no_run = usize::MAX;
-        }
+    /// Makes a run that a search has found the spare run, if it is longer than the one there is:
+    /// each with the free pages beside it, up to `most`.
+    pub(crate) fn renew_spare(&mut self, found: &Range<usize>, most: usize) {
+        let before = std::mem::take(&mut self.spare);
+        let (before, found) = (self.grown(&before, most), self.grown(found, most));
+        self.spare = if found.len() > before.len() { found } else { before };
+        self.no_run = usize::MAX;
+    }
+
+    /// The last pages of a run, up to `most`, as far as they are still free, with those beside
+    /// them.
+    fn grown(&self, run: &Range<usize>, most: usize) -> Range<usize> {
+        let is_open = |page: &usize| self.is_open(*page, false);
+        let first = (run.start..run.end).rev().take_while(is_open).take(most).last().unwrap_or(run.end);
+        let more = most - (run.end - first);
+        let end = run.end + (run.end..self.pages).take_while(is_open).take(more).count();
+        let more = most - (end - first);
+        first - (0..first).rev().take_while(is_open).take(more).count()..end
     }
 
     /// Leaves a range of pages out of every search, also of those for the spare run.
     pub(crate) fn begin_emptying(&mut self, pages: Range<usize>) {
-        debug_assert!(self.spare.end <= pages.start || pages.end <= self.spare.start);
+        debug_assert!(
+            self.spare.is_empty() || self.spare.end <= pages.start || pages.end <= self.spare.start,
+            "the spare run is moved into"
+        );
         self.emptied = pages;
     }
 
@@ -149,11 +172,11 @@ impl FreeMap {
         !self.emptied.is_empty()
     }
 
-    /// Takes the range back in. Returns whether all of it is free.
+    /// Takes the range back in, if there is one. Returns whether all of it is free.
     pub(crate) fn end_emptying(&mut self) -> bool {
         let pages = std::mem::take(&mut self.emptied);
         self.no_run = usize::MAX;
-        self.next_used(pages.start, pages.end) == pages.end
+        !pages.is_empty() && self.next_used(pages.start, pages.end) == pages.end
     }
 
     /// Whether there is a run of this number of free pages.
@@ -319,17 +342,15 @@ mod tests {
                         emptied = 0..0;
                         let mut search = super::RunSearch::default();
                         while map.search(&mut search) {}
-                        let found = search.longest().start..search.longest().end.min(search.longest().start + most);
-                        map.renew_spare(found.clone());
-                        prop_assert_eq!(map.spare(), if found.len() > spare.len() { &found } else { &spare });
-                        map.renew_spare(0..pages);
-                        prop_assert!(map.spare().len() == pages || map.spare().clone().all(|page| model.contains(&page)));
+                        map.renew_spare(search.longest(), most);
+                        prop_assert!(map.spare().len() >= search.longest().len().max(spare.len()).min(most));
+                        prop_assert!(map.spare().len() <= most);
                     }
                     Step::Empty(page, length) => {
                         let is_free = map.end_emptying();
-                        prop_assert_eq!(is_free, emptied.clone().all(|page| model.contains(&page)));
+                        prop_assert_eq!(is_free, !emptied.is_empty() && emptied.clone().all(|page| model.contains(&page)));
                         emptied = page.min(pages)..(page + length).min(pages);
-                        if emptied.start < spare.end && spare.start < emptied.end {
+                        if !spare.is_empty() && emptied.start < spare.end && spare.start < emptied.end {
                             emptied = 0..0;
                         }
                         map.begin_emptying(emptied.clone());

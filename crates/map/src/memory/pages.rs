@@ -21,7 +21,6 @@ use crate::memory::retired::Retired;
 use crate::memory::window::{Window, WindowSearch};
 use crate::space::Demand;
 use perdura_pmem::{Mutant, Region, planted};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Pages in a run, if there is one that long.
@@ -85,11 +84,6 @@ struct Run {
 /// highest. Zeros stand for none.
 type Span = [u64; 2];
 
-/// The end of a run, up to the pages that are reserved: a map is filled from its beginning on.
-fn spare_of(run: &Range<usize>, reserve: usize) -> Range<usize> {
-    run.end - run.len().min(reserve)..run.end
-}
-
 pub(crate) struct Pages {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
@@ -137,7 +131,7 @@ impl Pages {
         let reserve = share.max(pages / MANY_PAGES_PER_RESERVED).max(reserved).min(pages / 4);
         let mut search = RunSearch::default();
         while table.free.search(&mut search) {}
-        table.free.renew_spare(spare_of(search.longest(), reserve));
+        table.free.renew_spare(search.longest(), reserve);
         Ok(Pages {
             live: Arc::new(Bitmap::new(&geometry, GRAIN_BYTES)),
             region,
@@ -219,15 +213,11 @@ impl Pages {
         if !self.may_take(needed, urgency) {
             return None;
         }
-        let taken = self.table.free.take_at(first, needed, self.may_take_spare(filling, urgency));
-        if taken < needed {
-            for page in first..first + taken {
-                self.table.free.insert(page);
-            }
+        if !self.table.free.take_all(first, needed, filling == Filling::Moved && self.table.free.is_emptying()) {
             return None;
         }
-        self.take_pages(first, taken, filling);
-        self.runs[filling as usize].end += taken as u64 * self.geometry.page_bytes;
+        self.take_pages(first, needed, filling);
+        self.runs[filling as usize].end += needed as u64 * self.geometry.page_bytes;
         self.close_filled(filling);
         Some(run.at)
     }
@@ -279,7 +269,14 @@ impl Pages {
         }
         let spare = self.table.free.len() - needed;
         let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
-        let (first, taken) = self.table.free.take_run(needed, wanted, self.may_take_spare(filling, urgency))?;
+        let with_spare = self.may_take_spare(filling, urgency);
+        let mut found = self.table.free.take_run(needed, wanted, with_spare);
+        if found.is_none() && matches!(urgency, Urgency::Deletion | Urgency::Rollback) {
+            // The free pages of a window that is being emptied were counted on: it is given up.
+            self.table.free.end_emptying();
+            found = self.table.free.take_run(needed, wanted, with_spare);
+        }
+        let (first, taken) = found?;
         self.take_pages(first, taken, filling);
         self.end_run(filling);
         let at = self.geometry.page_at(first);
@@ -648,7 +645,7 @@ impl Pages {
 
     /// Makes the run that a search has found the spare run, if it is the longer one.
     pub(crate) fn renew_spare(&mut self, search: &RunSearch) {
-        self.table.free.renew_spare(spare_of(search.longest(), self.reserve));
+        self.table.free.renew_spare(search.longest(), self.reserve);
     }
 
     pub(crate) fn has_run(&self, bytes: u64) -> bool {

@@ -34,7 +34,7 @@ impl Ended {
     }
 
     /// Whether enough records have died for a step to persist.
-    pub(super) fn are_many(&self) -> bool {
+    pub(crate) fn are_many(&self) -> bool {
         self.dead.len() > DEAD_MAX
     }
 

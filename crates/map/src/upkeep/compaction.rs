@@ -20,6 +20,8 @@ const SPARE_LEFT: u64 = 16;
 /// The share of the spare run that becomes room at least, so that not every change asks for a
 /// round.
 const AIM: u64 = 4;
+/// Looks for the end of readers that have seen a window.
+const READER_LOOKS: u32 = 100;
 /// A window is longer than the spare run by this share of it at least.
 const GAIN: usize = 16;
 
@@ -50,7 +52,11 @@ pub(super) fn run<I: Structure>(round: &mut Round<'_, I>) -> Result<()> {
             return Ok(());
         }
         if !round.empty_window(&window)? {
-            // Something in it is too long for the spare run, or a reader is pinned.
+            if round.waits_for_readers() {
+                // The next window would not become free either, and would use up the reserve.
+                return Ok(());
+            }
+            // Something in it is too long for the spare run, or may yet be taken back.
             from = window.end;
             continue;
         }
@@ -68,6 +74,21 @@ impl<I: Structure> Round<'_, I> {
         let mut search = WindowSearch::new(from, bytes - bytes / SPARE_LEFT);
         while self.state.lock_behind().pages.search_window(&mut search) {}
         search.longest()
+    }
+
+    /// Whether pages that were set aside stay so, for a reader or a snapshot may see them. Readers
+    /// of a value are given the time that one takes.
+    fn waits_for_readers(&self) -> bool {
+        for _ in 0..READER_LOOKS {
+            let mut state = self.state.lock_behind();
+            if !state.pages.has_leaving() {
+                return false;
+            }
+            state.make_room(self.shared);
+            drop(state);
+            std::thread::yield_now();
+        }
+        true
     }
 
     /// Moves out what is in a window. Returns whether it is free then.

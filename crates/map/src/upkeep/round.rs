@@ -69,10 +69,10 @@ impl<'c, I: Index> Round<'c, I> {
         Round { shared, state, collector, closing, memory: collector.lock() }
     }
 
-    /// Whether the round ends early: a snapshot or a load keeps the collector away, or a load waits
-    /// for it.
+    /// Whether the round ends early: a snapshot or a load keeps the collector away, a load waits
+    /// for it, or the map is being closed.
     pub(super) fn gives_way(&self, state: &State<I>) -> bool {
-        state.holds.keep_collector_away() || self.collector.leaves_rounds_out()
+        state.holds.keep_collector_away() || self.collector.leaves_rounds_out() || self.closing.has_begun()
     }
 
     /// Renews the spare run, of which deletions, rollbacks and compactions take.

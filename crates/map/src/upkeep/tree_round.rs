@@ -36,8 +36,11 @@ struct Found {
 impl Structure for TreeIndex {
     fn empty_pages(round: &mut Round<'_, TreeIndex>, victims: &FxHashSet<usize>) -> Result<()> {
         let shared = round.shared;
-        for page in victims {
-            for (object, is_node) in round.objects_in(*page)? {
+        // Ascending: pages emptied before room runs out are adjacent.
+        let mut pages: Vec<usize> = victims.iter().copied().collect();
+        pages.sort_unstable();
+        for page in pages {
+            for (object, is_node) in round.objects_in(page)? {
                 let mut state = round.state.lock_behind();
                 if round.gives_way(&state) {
                     return Ok(());
@@ -47,7 +50,9 @@ impl Structure for TreeIndex {
                 } else {
                     state.copy_record(shared, object, 0)?;
                 }
-                state.persist_full(shared, 0);
+                if !state.persist_full(shared, 0) && state.ended.are_many() {
+                    state.persist(shared);
+                }
             }
         }
         Ok(())

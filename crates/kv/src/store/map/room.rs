@@ -16,12 +16,17 @@ const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
 const RECORD_BYTES: u64 = 64;
 const NODES_BYTES: u64 = 2048;
 
+/// Rounds that are asked for in vain before an entry is refused.
+const ASKS_MAX: u32 = 8;
+
 /// Bytes that no round could make room of.
 #[derive(Debug, Default)]
 struct Left {
     garbage: u64,
     /// Garbage, and free bytes that are too scattered.
     free: u64,
+    /// Bytes in one piece that were asked for.
+    run: u64,
 }
 
 /// Findings of earlier rounds and entries.
@@ -30,6 +35,9 @@ pub(super) struct Room {
     left: Left,
     /// Garbage that there was when the map was asked to collect, if nothing has had room since.
     asked_at: Option<u64>,
+    /// Rounds asked for since as long a piece as the last one was for has been found, and that
+    /// piece's bytes.
+    asks: (u32, u64),
     /// Whether the last entry had no room because that has not ended.
     pub(super) waits: bool,
     /// Bytes that were free, with garbage, when keys were refused, if they were last.
@@ -78,6 +86,10 @@ impl Room {
         let fits = |usage: &Space| has_bytes(usage, &demand) && map.has_run(demand.run);
         let mut has_room = fits(&usage);
         self.waits = false;
+        if usage.held {
+            // A round that is cut short finds nothing.
+            self.asked_at = None;
+        }
         if !has_room && self.pays(&usage, &demand, bytes) {
             // A round takes long: nobody waits for it here.
             self.waits = map.is_asked();
@@ -87,18 +99,29 @@ impl Room {
             match self.asked_at.take() {
                 // The round has ended, and what it has left stays.
                 Some(garbage) if usage.garbage >= garbage => {}
+                // Shorter entries of others go on taking what rounds free.
+                _ if self.asks.0 >= ASKS_MAX => {}
                 _ if map.ask_collection(demand) => {
                     (self.asked_at, self.waits) = (Some(usage.garbage), true);
+                    self.asks = (self.asks.0 + 1, demand.run);
                     return Ok(false);
                 }
                 _ => _ = map.collect()?,
             }
             let usage = map.usage();
             has_room = fits(&usage);
-            self.left = Left { garbage: usage.garbage, free: free(&usage) };
+            self.left = Left { garbage: usage.garbage, free: free(&usage), run: demand.run };
+            self.asks = (0, 0);
         }
         if has_room {
-            (self.left, self.asked_at) = (Left::default(), None);
+            self.asked_at = None;
+            // That there is room for less says nothing of what was asked for.
+            if demand.run >= self.left.run {
+                self.left = Left::default();
+            }
+            if demand.run >= self.asks.1 {
+                self.asks = (0, 0);
+            }
         }
         let usage = map.usage();
         // That a large value has no room says little of others.
@@ -115,6 +138,6 @@ impl Room {
             true => (free(usage), self.left.free),
             false => (usage.garbage, self.left.garbage),
         };
-        !usage.held && there >= left + bytes
+        !usage.held && (demand.run < self.left.run || there >= left + bytes.max(1))
     }
 }
