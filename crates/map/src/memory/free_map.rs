@@ -150,12 +150,21 @@ impl FreeMap {
     /// The last pages of a run, up to `most`, as far as they are still free, with those beside
     /// them.
     fn grown(&self, run: &Range<usize>, most: usize) -> Range<usize> {
-        let is_open = |page: &usize| self.is_open(*page, false);
-        let first = (run.start..run.end).rev().take_while(is_open).take(most).last().unwrap_or(run.end);
-        let more = most - (run.end - first);
-        let end = run.end + (run.end..self.pages).take_while(is_open).take(more).count();
-        let more = most - (end - first);
-        first - (0..first).rev().take_while(is_open).take(more).count()..end
+        let mut start = run.start;
+        loop {
+            let used = self.next_used(start, run.end);
+            if used == run.end {
+                break;
+            }
+            start = used + 1;
+        }
+        let start = start.max(run.end.saturating_sub(most));
+        if start == run.end {
+            return start..start;
+        }
+        let end = self.next_used(run.end, (start + most).min(self.limit(run.end - 1)));
+        let more = most - (end - start);
+        start - (0..start).rev().take_while(|page| self.is_open(*page, false)).take(more).count()..end
     }
 
     /// Leaves a range of pages out of every search, also of those for the spare run.

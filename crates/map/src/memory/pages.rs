@@ -645,7 +645,10 @@ impl Pages {
 
     /// Makes the run that a search has found the spare run, if it is the longer one.
     pub(crate) fn renew_spare(&mut self, search: &RunSearch) {
-        self.table.free.renew_spare(search.longest(), self.reserve);
+        // One that is whole is not looked at.
+        if self.spare_pages() < self.reserve {
+            self.table.free.renew_spare(search.longest(), self.reserve);
+        }
     }
 
     pub(crate) fn has_run(&self, bytes: u64) -> bool {
