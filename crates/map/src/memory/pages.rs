@@ -271,8 +271,9 @@ impl Pages {
         let wanted = needed.max(RUN_PAGES.min(needed + spare / 8));
         let with_spare = self.may_take_spare(filling, urgency);
         let mut found = self.table.free.take_run(needed, wanted, with_spare);
-        if found.is_none() && matches!(urgency, Urgency::Deletion | Urgency::Rollback) {
-            // The free pages of a window that is being emptied were counted on: it is given up.
+        let is_counted_on = matches!(urgency, Urgency::Deletion | Urgency::Rollback);
+        if found.is_none() && is_counted_on && self.table.free.is_emptying() {
+            // It may be for the free pages of the window that is being emptied: that is given up.
             self.table.free.end_emptying();
             found = self.table.free.take_run(needed, wanted, with_spare);
         }

@@ -3,7 +3,7 @@
 //! requests have not found, the map is compacted.
 
 use super::compaction;
-use super::round::{Aim, Round, STEP_PAGES, sweep};
+use super::round::{Aim, Round, sweep};
 use super::structure::Structure;
 use crate::error::{ErrorKind, Result};
 
@@ -24,11 +24,7 @@ pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64
     let emptied = I::empty_pages(&mut round, &victims);
     state.lock_behind().persist(shared);
     while state.lock_behind().make_room(shared) {}
-    let victims: Vec<usize> = victims.into_iter().collect();
-    for step in victims.chunks(STEP_PAGES) {
-        let mut state = state.lock_behind();
-        step.iter().for_each(|page| state.pages.list_again(*page));
-    }
+    round.list_again(&victims.into_iter().collect::<Vec<usize>>());
     round.renew_spare();
     let emptied = match emptied {
         // Objects that found no room elsewhere stay where they are.

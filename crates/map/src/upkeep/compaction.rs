@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::window::{Window, WindowSearch};
 use crate::space::Demand;
 use crate::state::State;
-use crate::upkeep::round::{Round, STEP_PAGES};
+use crate::upkeep::round::Round;
 use crate::upkeep::structure::Structure;
 use rustc_hash::FxHashSet;
 
@@ -106,10 +106,7 @@ impl<I: Structure> Round<'_, I> {
         while self.state.lock_behind().make_room(self.shared) {}
         let is_free = self.state.lock_behind().pages.end_emptying();
         self.renew_spare();
-        for step in holding.chunks(STEP_PAGES) {
-            let mut state = self.state.lock_behind();
-            step.iter().for_each(|page| state.pages.list_again(*page));
-        }
+        self.list_again(&holding);
         match emptied {
             Err(error) if error.kind() != ErrorKind::Full => Err(error),
             _ => Ok(is_free),

@@ -82,6 +82,14 @@ impl<'c, I: Index> Round<'c, I> {
         self.state.lock_behind().pages.renew_spare(&search);
     }
 
+    /// Lists pages again that were to be emptied and still hold something.
+    pub(super) fn list_again(&self, pages: &[usize]) {
+        for step in pages.chunks(STEP_PAGES) {
+            let mut state = self.state.lock_behind();
+            step.iter().for_each(|page| state.pages.list_again(*page));
+        }
+    }
+
     /// Persists, then chooses the pages to be emptied: the sparsest, some in each step under the
     /// writer's lock.
     pub(super) fn choose(&self, aim: Aim) -> FxHashSet<usize> {
