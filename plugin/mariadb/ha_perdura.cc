@@ -141,6 +141,7 @@ struct Checked
   TABLE *table;
   handler *file;
   Key_images *keys;
+  Virtual_columns *computed;
 };
 } // namespace
 
@@ -167,7 +168,7 @@ static bool make_key(void *context, uint32_t index, PerduraKey *key)
 {
   Checked *checked= static_cast<Checked *>(context);
   if (checked->keys->has_virtual(index))
-    compute_virtual(checked->table, checked->file);
+    checked->computed->compute_key(checked->file, index, checked->table->record[0]);
   return checked->keys->make(index, checked->table->record[0], Key_images::Slot::FIRST, key);
 }
 }
@@ -177,7 +178,7 @@ static bool make_key(void *context, uint32_t index, PerduraKey *key)
 int ha_perdura::check(THD *thd, HA_CHECK_OPT *options)
 {
   thd_progress_init(thd, 1);
-  Checked checked= {thd, table, this, m_keys.get()};
+  Checked checked= {thd, table, this, m_keys.get(), m_virtual.get()};
   PerduraCode code= perdura_table_check(m_cursor, m_session, options->flags & T_QUICK, table->record[0],
                                         PerduraCheckHooks{check_goes_on, report_fault, make_key, &checked});
   thd_progress_end(thd);

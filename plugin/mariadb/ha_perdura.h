@@ -21,14 +21,13 @@
 
 #include "key_images.h"
 #include "perdura_plugin.h"
+#include "virtual_columns.h"
 
 #include <array>
 #include <string>
 #include <vector>
 
 namespace perdura {
-/* Computes the columns of record[0] that rows do not store. */
-void compute_virtual(TABLE *table, handler *file);
 /* The name of the index with this number; null if the table has none. */
 const char *name_of_index(const TABLE *table, uint index);
 /* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if
@@ -202,7 +201,7 @@ private:
   void note_index_flags();
   int enter_statement(THD *thd, thr_lock_type lock_type);
   int failed(PerduraCode code);
-  void choose_columns();
+  void choose_columns(uint index);
   void choose_row_locks();
   void leave_out_generated(uchar *record) const;
   int row_lock_error();
@@ -224,15 +223,16 @@ private:
   int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);
   int step(uchar *record, PerduraStep step);
   int entry_found(uchar *record, PerduraCode code);
-  bool is_of_entry(const uchar *record, PerduraCode code);
+  bool is_of_entry(uchar *record, PerduraCode code);
   bool is_sought(const PerduraKey &key);
   bool has_whole_condition() const;
-  void compute_key(const uchar *record);
+  void compute_key(uchar *record);
   int row_found(uchar *record);
   void choose_entries(PerduraStep step);
   int entry_used(uchar *record, PerduraCode code);
   bool reads_in_any_order();
-  int next_in_any_order(uchar *record);
+  int begin_in_any_order();
+  void end_in_any_order();
   check_result_t check_entry();
 
   PerduraCursor *m_cursor= nullptr;
@@ -252,13 +252,16 @@ private:
      changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
+  /* Null if the table has no virtual columns. */
+  std::unique_ptr<perdura::Virtual_columns> m_virtual;
   /* Answers of index_flags() for each part of each index, of the part alone and of all up to it,
      once the table is open: the server asks several times in a statement. */
   std::vector<std::array<ulong, 2>> m_index_flags;
   perdura::Index_walk m_walk;
   perdura::Entry_plan m_entries;
-  /* The order of the rows does not show, so the statement gets them from the scan of the table. */
-  bool m_counts= false;
+  /* Whether the order of the rows does not show, so that a walk through an index gets them from the
+     scan of the table, with the columns that the statement uses or, where it counts rows, none. */
+  enum class Any_order { NO, COLUMNS, NO_COLUMNS } m_any_order= Any_order::NO;
   DsMrr_impl m_mrr;
   /* The index that refused the last row, and the row that has the key; for a key that is too long,
      its index. */

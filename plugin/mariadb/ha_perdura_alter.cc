@@ -208,8 +208,11 @@ struct Build
   ha_perdura *handler;
   TABLE *table;
   Key_images *keys;
-  bool has_virtual;
+  Virtual_columns *computed;
+  Column_set columns;
   uint too_long;
+
+  void compute() { computed->compute_new(handler, &columns); }
 };
 } // namespace
 
@@ -222,8 +225,8 @@ static bool build_goes_on(void *context)
 static void build_row(void *context)
 {
   Build *build= static_cast<Build *>(context);
-  if (build->has_virtual)
-    compute_virtual(build->table, build->handler);
+  if (build->computed)
+    build->compute();
 }
 
 static bool build_key(void *context, uint32_t index, PerduraKey *key)
@@ -240,9 +243,14 @@ bool ha_perdura::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   Index_alteration *alteration= static_cast<Index_alteration *>(info->handler_ctx);
   constexpr uint NONE= UINT_MAX;
-  Build build= {this, table, &alteration->keys, false, NONE};
+  Build build= {this, table, &alteration->keys, nullptr, Column_set(table), NONE};
+  const std::vector<int32_t> kept= kept_indexes(table, altered, info);
   for (uint index= 0; index < altered->s->keys; index++)
-    build.has_virtual|= alteration->keys.has_virtual(index);
+    if (kept[index] < 0 && alteration->keys.has_virtual(index))
+    {
+      build.computed= m_virtual.get();
+      build.computed->add_key(altered->key_info[index], build.columns.bits());
+    }
   uint refused= 0;
   const PerduraBuildHooks hooks= {build_goes_on, build_row, build_key, &build};
   PerduraCode code= alteration->build(table->record[0], hooks, &refused);
@@ -250,7 +258,8 @@ bool ha_perdura::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
     return false;
   if (code == PERDURA_CODE_DUPLICATE_KEY)
   {
-    compute_virtual(table, this);
+    if (build.computed)
+      build.compute();
     memcpy(altered->record[0], table->record[0], table->s->reclength);
     print_keydup_error(altered, &altered->key_info[refused], MYF(0));
   }

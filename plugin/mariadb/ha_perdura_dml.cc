@@ -150,6 +150,8 @@ int ha_perdura::extra(ha_extra_function operation)
     perdura_cursor_locks_duplicates(m_cursor, thd->lex->duplicates != DUP_ERROR || applies_row_events(thd));
     break;
   }
+  case HA_EXTRA_KEYREAD:
+  case HA_EXTRA_NO_KEYREAD: m_columns_chosen= false; break;
   case HA_EXTRA_NO_IGNORE_DUP_KEY: perdura_cursor_locks_duplicates(m_cursor, false); break;
   default: break;
   }

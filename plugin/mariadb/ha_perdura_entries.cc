@@ -26,37 +26,7 @@ using namespace perdura;
    their keys by one of an index: those of 393 bytes in half the time. */
 static constexpr ulong SHORT_ROW= 512;
 
-void perdura::compute_virtual(TABLE *table, handler *file)
-{
-  if (!table->vfield)
-    return;
-  MY_BITMAP *read= table->read_set;
-  MY_BITMAP all= table->s->all_set;
-  table->read_set= &all;
-  /* The server leaves them out where it has asked for the columns of the key alone. */
-  const uint kept= file->keyread;
-  file->keyread= MAX_KEY;
-  table->update_virtual_fields(file, VCOL_UPDATE_FOR_READ);
-  file->keyread= kept;
-  table->read_set= read;
-}
-
-/* Computes the columns of the key that the row does not store. The server does so when the row is
-   given to it. */
-void ha_perdura::compute_key(const uchar *record)
-{
-  if (m_keys->has_virtual(active_index) && record == table->record[0])
-    compute_virtual(table, this);
-}
-
-/* A row was read. Where the server has asked for the columns of the key alone, it does not compute
-   them. */
-int ha_perdura::row_found(uchar *record)
-{
-  if (unlikely(keyread_enabled()))
-    compute_key(record);
-  return 0;
-}
+static constexpr uint8_t NO_COLUMNS[(MAX_FIELDS + 7) / 8]= {};
 
 /* Takes the server's condition on the columns of an index. A statement that locks rows has it
    checked on the locked row. */
@@ -95,6 +65,29 @@ void ha_perdura::choose_entries(PerduraStep step)
   }
 }
 
+/* Whether evaluating the statement has effects or outcomes that show in which order rows come. */
+static bool shows_order(const JOIN *join, const LEX *lex)
+{
+  const SELECT_LEX *select= join->select_lex;
+  if (select->uncacheable & (UNCACHEABLE_RAND | UNCACHEABLE_SIDEEFFECT) || select->with_rownum || lex->with_rownum ||
+      lex->limit_rows_examined || join->procedure || lex->uses_stored_routines())
+    return true;
+  for (const TABLE_LIST *used= lex->query_tables; used; used= used->next_global)
+    if (used->sequence)
+      return true;
+  return false;
+}
+
+/* Whether an item has a value of one row outside the sums: that of the first. */
+static bool names_a_row(List<Item> *items, Item *having)
+{
+  List_iterator_fast<Item> each(*items);
+  while (const Item *item= each++)
+    if (item->with_field())
+      return true;
+  return having && having->with_field();
+}
+
 /* Whether the result does not show in which order the rows of the table come: counts and exact sums
    over the one table of a SELECT without GROUP BY. The server has settled how it reads the table;
    before that, it may look for the least value. */
@@ -103,9 +96,9 @@ static bool is_sum_of_all(const TABLE *table)
   const JOIN_TAB *tab= table->reginfo.join_tab;
   if (!tab || tab->type != JT_NEXT || tab->loosescan_match_tab || !tab->join)
     return false;
-  const JOIN *join= tab->join;
-  if (!join->implicit_grouping || join->table_count != 1 || join->order || join->group_list || join->select_lex->non_agg_field_used() ||
-      !join->sum_funcs)
+  JOIN *join= tab->join;
+  if (!join->implicit_grouping || join->table_count != 1 || join->order || join->group_list || !join->sum_funcs ||
+      names_a_row(&join->all_fields, join->having) || shows_order(join, table->in_use->lex))
     return false;
   for (Item_sum **sum= join->sum_funcs; *sum; sum++)
   {
@@ -129,6 +122,34 @@ bool ha_perdura::reads_in_any_order()
     return false;
   choose_entries(PERDURA_STEP_NEXT);
   return m_entries.covers && !m_entries.checks && !end_range;
+}
+
+/* Begins the scan of the table in place of the index. A partitioned table compares the keys of the
+   partitions' rows. */
+int ha_perdura::begin_in_any_order()
+{
+  if (table->used_fields || table->s->partition_info_str)
+  {
+    m_any_order= Any_order::COLUMNS;
+    choose_columns(active_index);
+  }
+  else
+  {
+    m_any_order= Any_order::NO_COLUMNS;
+    perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
+    m_columns_chosen= true;
+  }
+  const PerduraCode code= perdura_scan_begin(m_cursor, m_session);
+  return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
+}
+
+void ha_perdura::end_in_any_order()
+{
+  if (likely(m_any_order == Any_order::NO))
+    return;
+  m_any_order= Any_order::NO;
+  m_columns_chosen= false;
+  perdura_scan_end(m_cursor);
 }
 
 bool Entry_plan::is_beyond_end(const uchar *key, size_t length) const

@@ -25,17 +25,15 @@
 using namespace perdura;
 
 static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
-static constexpr uint8_t NO_COLUMNS[(MAX_FIELDS + 7) / 8]= {};
 
 int ha_perdura::index_init(uint index, bool)
 {
-  choose_columns();
+  choose_columns(index);
   m_search= Search::NONE;
   if (unlikely(m_lock_type >= TL_FIRST_WRITE && applies_row_events(table->in_use)))
     m_search= Search::FIRST;
   m_walk= {};
   m_entries.clear();
-  m_counts= false;
   m_walk.newest= table->in_use->rgi_slave;
   PerduraCode code= perdura_index_begin(m_cursor, m_session, index, m_walk.newest, &m_walk.compares_keys);
   return likely(code == PERDURA_CODE_OK) ? 0 : failed(code);
@@ -44,12 +42,7 @@ int ha_perdura::index_init(uint index, bool)
 int ha_perdura::index_end()
 {
   report_row_lock_error();
-  if (m_counts)
-  {
-    perdura_scan_end(m_cursor);
-    m_columns_chosen= false;
-  }
-  m_counts= false;
+  end_in_any_order();
   perdura_index_end(m_cursor);
   return 0;
 }
@@ -84,7 +77,7 @@ bool ha_perdura::is_sought(const PerduraKey &key)
 /* Whether the locked row is one for the server: it is the one that the entry leads to, or has moved
    and is used where it is. A row that has changed since the transaction's snapshot is a conflict
    only if the statement would use it as it is now. */
-bool ha_perdura::is_of_entry(const uchar *record, PerduraCode code)
+bool ha_perdura::is_of_entry(uchar *record, PerduraCode code)
 {
   compute_key(record);
   PerduraKey key;
@@ -122,9 +115,9 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
 {
   if (const int error= row_lock_error())
     return error;
-  if (unlikely(!m_columns_chosen || m_counts))
-    choose_columns();
-  m_counts= false;
+  end_in_any_order();
+  if (unlikely(!m_columns_chosen))
+    choose_columns(active_index);
   const bool one_key= step == PERDURA_STEP_NEXT_SAME || step == PERDURA_STEP_PREVIOUS_SAME;
   const bool is_end= bound.kind == PERDURA_BOUND_KIND_NONE;
   /* A row that has the one whole key that is asked for has not moved. */
@@ -148,7 +141,7 @@ int ha_perdura::step(uchar *record, PerduraStep step)
   if (const int error= row_lock_error())
     return error;
   if (unlikely(!m_columns_chosen))
-    choose_columns();
+    choose_columns(active_index);
   return entry_found(record, perdura_index_step(m_cursor, m_session, step, record));
 }
 
@@ -206,17 +199,10 @@ int ha_perdura::index_read_last_map(uchar *record, const uchar *key, key_part_ma
   return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
 }
 
-/* The next row of a scan of the table in place of the index. */
-int ha_perdura::next_in_any_order(uchar *record)
-{
-  const int error= rnd_next(record);
-  return unlikely(error) || !table->used_fields ? error : row_found(record);
-}
-
 int ha_perdura::index_next(uchar *record)
 {
-  if (m_counts)
-    return next_in_any_order(record);
+  if (m_any_order != Any_order::NO)
+    return rnd_next(record);
   return step(record, PERDURA_STEP_NEXT);
 }
 
@@ -235,14 +221,8 @@ int ha_perdura::index_first(uchar *record)
 {
   if (reads_in_any_order())
   {
-    m_counts= true;
-    if (table->used_fields)
-      choose_columns();
-    else
-      perdura_cursor_set_columns(m_cursor, NO_COLUMNS);
-    m_columns_chosen= true;
-    const PerduraCode code= perdura_scan_begin(m_cursor, m_session);
-    return likely(code == PERDURA_CODE_OK) ? next_in_any_order(record) : failed(code);
+    const int error= begin_in_any_order();
+    return unlikely(error) ? error : rnd_next(record);
   }
   return seek(record, NO_BOUND, PERDURA_STEP_NEXT, false);
 }

@@ -19,22 +19,9 @@
 
 #include <vector>
 
-/* A statement that only reads needs the columns that it uses. One that changes rows needs all, for
-   it stores whole rows; one that locks them needs those of the keys that it compares. Where the
-   engine computes the virtual columns of a key itself, for an index-only read or a condition on the
-   entries, the server's read set need not name their base columns: such a read takes all. */
-void ha_perdura::choose_columns()
-{
-  const bool computes= (unlikely(keyread_enabled()) && m_keys->has_virtual(keyread)) ||
-                       (unlikely(pushed_idx_cond) && m_keys->has_virtual(pushed_idx_cond_keyno));
-  const bool all= computes || m_locks || m_lock_type >= TL_FIRST_WRITE || bitmap_is_set_all(table->read_set);
-  perdura_cursor_set_columns(m_cursor, all ? nullptr : reinterpret_cast<const uint8_t *>(table->read_set->bitmap));
-  m_columns_chosen= true;
-}
-
 int ha_perdura::rnd_init(bool scan)
 {
-  choose_columns();
+  choose_columns(MAX_KEY);
   m_search= Search::NONE;
   if (!scan)
     return 0;
@@ -63,7 +50,7 @@ int ha_perdura::search_again(uchar *record)
 int ha_perdura::rnd_next(uchar *record)
 {
   if (unlikely(!m_columns_chosen))
-    choose_columns();
+    choose_columns(active_index);
   PerduraCode code= m_row_lock;
   m_row_lock= PERDURA_CODE_OK;
   if (likely(code == PERDURA_CODE_OK || code == PERDURA_CODE_END))
@@ -74,7 +61,7 @@ int ha_perdura::rnd_next(uchar *record)
   {
     if (unlikely(m_checksums))
       leave_out_generated(record);
-    return 0;
+    return row_found(record);
   }
   if (code != PERDURA_CODE_END)
     return failed(code);
@@ -214,12 +201,12 @@ int ha_perdura::rnd_pos(uchar *record, uchar *position)
   if (const int error= row_lock_error())
     return error;
   if (unlikely(!m_columns_chosen))
-    choose_columns();
+    choose_columns(active_index);
   uint64_t row;
   memcpy(&row, position, sizeof(row));
   PerduraCode code= perdura_read(m_cursor, m_session, row, record);
   if (likely(code == PERDURA_CODE_OK))
-    return 0;
+    return row_found(record);
   return code == PERDURA_CODE_END ? HA_ERR_RECORD_DELETED : failed(code);
 }
 
