@@ -157,7 +157,7 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 int ha_perdura::open(const char *name, int, uint)
 {
   m_keys= std::make_unique<Key_images>(table);
-  if (table->vfield)
+  if (Virtual_columns::are_in(table))
     m_virtual= std::make_unique<Virtual_columns>(table);
   note_index_flags();
   Table_definition definition(table, *m_keys);

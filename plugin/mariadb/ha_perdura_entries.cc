@@ -69,56 +69,64 @@ void ha_perdura::choose_entries(PerduraStep step)
 static bool shows_order(const JOIN *join, const LEX *lex)
 {
   const SELECT_LEX *select= join->select_lex;
-  if (select->uncacheable & (UNCACHEABLE_RAND | UNCACHEABLE_SIDEEFFECT) || select->with_rownum || lex->with_rownum ||
-      lex->limit_rows_examined || join->procedure || lex->uses_stored_routines())
-    return true;
-  for (const TABLE_LIST *used= lex->query_tables; used; used= used->next_global)
-    if (used->sequence)
-      return true;
-  return false;
+  return select->uncacheable & (UNCACHEABLE_RAND | UNCACHEABLE_SIDEEFFECT) || select->with_rownum || lex->with_rownum ||
+         lex->limit_rows_examined || join->procedure;
 }
 
-/* Whether an item has a value of one row outside the sums: that of the first. */
-static bool names_a_row(List<Item> *items, Item *having)
+/* Whether an item has a value of one row outside the sums, that of the first, or may have one in a
+   subquery. */
+static bool names_a_row(const Item *item)
 {
-  List_iterator_fast<Item> each(*items);
-  while (const Item *item= each++)
-    if (item->with_field())
-      return true;
-  return having && having->with_field();
+  return item->with_field() || item->with_subquery();
+}
+
+/* Whether a sum is the same in whatever order the rows come, and raises no warnings, whose order
+   would show: it is one of columns as they are. */
+static bool is_exact(Item_sum *sum)
+{
+  for (uint i= 0; i < sum->get_arg_count(); i++)
+    if (sum->get_arg(i)->real_item()->type() != Item::FIELD_ITEM && !sum->get_arg(i)->basic_const_item())
+      return false;
+  switch (sum->sum_func()) {
+  case Item_sum::COUNT_FUNC: return true;
+  case Item_sum::SUM_FUNC:
+  case Item_sum::AVG_FUNC: return sum->result_type() != REAL_RESULT;
+  default: return false;
+  }
 }
 
 /* Whether the result does not show in which order the rows of the table come: counts and exact sums
-   over the one table of a SELECT without GROUP BY. The server has settled how it reads the table;
-   before that, it may look for the least value. */
+   over all rows of the one table of a SELECT without WHERE and GROUP BY. The server has settled how
+   it reads the table; before that, it may look for the least value. */
 static bool is_sum_of_all(const TABLE *table)
 {
   const JOIN_TAB *tab= table->reginfo.join_tab;
   if (!tab || tab->type != JT_NEXT || tab->loosescan_match_tab || !tab->join)
     return false;
   JOIN *join= tab->join;
-  if (!join->implicit_grouping || join->table_count != 1 || join->order || join->group_list || !join->sum_funcs ||
-      names_a_row(&join->all_fields, join->having) || shows_order(join, table->in_use->lex))
+  if (!join->implicit_grouping || join->table_count != 1 || join->conds || join->order || join->group_list || !join->sum_funcs ||
+      shows_order(join, table->in_use->lex) || (join->having && names_a_row(join->having)))
     return false;
-  for (Item_sum **sum= join->sum_funcs; *sum; sum++)
-  {
-    const bool counts= (*sum)->sum_func() == Item_sum::COUNT_FUNC;
-    const bool adds= (*sum)->sum_func() == Item_sum::SUM_FUNC || (*sum)->sum_func() == Item_sum::AVG_FUNC;
-    if (!counts && (!adds || (*sum)->result_type() == REAL_RESULT))
+  List_iterator_fast<Item> items(join->all_fields);
+  while (const Item *item= items++)
+    if (names_a_row(item))
       return false;
-  }
+  for (Item_sum **sum= join->sum_funcs; *sum; sum++)
+    if (!is_exact(*sum))
+      return false;
   return true;
 }
 
 /* Whether all rows are read and their order does not show, as where no column of them is used; for
    a key read the server marks all columns of the key, and `used_fields` counts those that the
-   statement names. The scan of the table is faster, unless the rows are long, but where the server
-   knows a key that covers the columns it takes that without asking for costs. */
+   statement names. The scan of the table is faster, unless the rows are long or columns would have
+   to be computed, but where the server knows a key that covers the columns it takes that without
+   asking for costs. */
 bool ha_perdura::reads_in_any_order()
 {
   if (likely(keyread != active_index) || thd_sql_command(table->in_use) != SQLCOM_SELECT)
     return false;
-  if (table->used_fields && (stats.mean_rec_length > SHORT_ROW || !is_sum_of_all(table)))
+  if (table->used_fields && (stats.mean_rec_length > SHORT_ROW || m_keys->has_virtual(active_index) || !is_sum_of_all(table)))
     return false;
   choose_entries(PERDURA_STEP_NEXT);
   return m_entries.covers && !m_entries.checks && !end_range;

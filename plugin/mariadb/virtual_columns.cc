@@ -20,7 +20,7 @@ namespace perdura {
 
 namespace {
 /* Drops the warnings that computing a stored row's columns raises: they were raised when the row was
-   written. Errors pass. */
+   written. */
 class Dropped_warnings : public Internal_error_handler
 {
 public:
@@ -43,14 +43,41 @@ Column_set::Column_set(const TABLE *table) : m_words(bitmap_buffer_size(table->s
   my_bitmap_init(&m_bits, m_words.data(), table->s->fields);
 }
 
+bool Virtual_columns::are_in(const TABLE *table)
+{
+  for (Field **field= table->vfield; field && *field; field++)
+    if (!(*field)->stored_in_db())
+      return true;
+  return false;
+}
+
 Virtual_columns::Virtual_columns(TABLE *table) : m_table(table), m_chosen(table)
 {
+  for (Field **each= table->vfield; *each; each++)
+  {
+    Field *field= *each;
+    if (field->stored_in_db())
+      continue;
+    m_columns.push_back({field, Column_set(table)});
+    find_bases(&m_columns.back());
+  }
   m_of_indexes.reserve(table->s->keys);
   for (uint index= 0; index < table->s->keys; index++)
   {
     m_of_indexes.emplace_back(table);
     add_key(table->key_info[index], m_of_indexes.back().bits());
   }
+}
+
+/* The server marks in the set that is read what an expression needs, with the defaults of columns
+   that it names. */
+void Virtual_columns::find_bases(Column *column) const
+{
+  MY_BITMAP *const read= m_table->read_set;
+  m_table->read_set= column->bases.bits();
+  column->field->vcol_info->expr->walk(&Item::register_field_in_read_map, true, nullptr);
+  m_table->read_set= read;
+  add_bases(column->bases.bits());
 }
 
 void Virtual_columns::add_key(const KEY &key, MY_BITMAP *columns) const
@@ -60,27 +87,26 @@ void Virtual_columns::add_key(const KEY &key, MY_BITMAP *columns) const
   add_bases(columns);
 }
 
-/* Adds the columns that the virtual ones of a set are computed from. Each is computed from columns
-   before it, so that one pass from the last to the first finds all. */
-void Virtual_columns::add_bases(MY_BITMAP *columns) const
+/* Adds the columns that the virtual ones of a set are computed from. Returns whether it has virtual
+   ones. */
+bool Virtual_columns::add_bases(MY_BITMAP *columns) const
 {
-  uint count= 0;
-  while (m_table->vfield[count])
-    count++;
-  while (count-- > 0)
-  {
-    const Field *field= m_table->vfield[count];
-    if (!field->stored_in_db() && bitmap_is_set(columns, field->field_index))
-      field->vcol_info->expr->walk(&Item::register_field_in_bitmap, true, columns);
-  }
+  bool has_virtual= false;
+  for (const Column &column : m_columns)
+    if (bitmap_is_set(columns, column.field->field_index))
+    {
+      has_virtual= true;
+      bitmap_union(columns, column.bases.bits());
+    }
+  return has_virtual;
 }
 
 const MY_BITMAP *Virtual_columns::choose(const MY_BITMAP *wanted, uint index)
 {
   bitmap_copy(m_chosen.bits(), wanted);
-  add_bases(m_chosen.bits());
   if (index != MAX_KEY)
     bitmap_union(m_chosen.bits(), m_of_indexes[index].bits());
+  m_chose_virtual= add_bases(m_chosen.bits());
   return m_chosen.bits();
 }
 
