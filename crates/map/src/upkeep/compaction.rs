@@ -37,42 +37,54 @@ pub(super) fn run<I: Structure>(round: &mut Round<'_, I>) -> Result<()> {
         let page_bytes = state.pages.geometry.page_bytes;
         demand.or(Demand { bytes: state.pages.spare_pages() as u64 / AIM * page_bytes, run: 0 })
     };
-    let (mut from, mut copied, mut gained) = (0, 0, (0, 0));
-    loop {
+    let mut compaction = Compaction { round, from: 0, copied: 0, gained: (0, 0) };
+    while compaction.goes_on(&demand)? {}
+    Ok(())
+}
+
+/// A compaction under way.
+struct Compaction<'r, 'c, I: Structure> {
+    round: &'r mut Round<'c, I>,
+    /// Page at which the search for the next window begins.
+    from: usize,
+    /// Pages of spare runs that windows have been moved to.
+    copied: usize,
+    /// Length of the last window that became free, and the free pages before it.
+    gained: (usize, usize),
+}
+
+impl<I: Structure> Compaction<'_, '_, I> {
+    /// Empties one window. Returns whether another one is to follow.
+    fn goes_on(&mut self, demand: &Demand) -> Result<bool> {
         let (spare, free, total) = {
-            let state = round.state.lock_behind();
-            if state.pages.meets(&demand) || round.gives_way(&state) {
-                return Ok(());
+            let state = self.round.state.lock_behind();
+            if state.pages.meets(demand) || self.round.gives_way(&state) {
+                return Ok(false);
             }
             (state.pages.spare_pages(), state.pages.free_pages(), state.pages.geometry.pages as usize)
         };
-        let window = round.longest_window(from, spare);
-        copied += spare;
-        if window.len() <= spare + spare / GAIN || copied > total {
-            return Ok(());
+        let window = self.longest_window(spare);
+        self.copied += spare;
+        if window.len() <= spare + spare / GAIN || self.copied > total {
+            return Ok(false);
         }
-        if !round.empty_window(&window)? {
-            if round.waits_for_readers() {
-                // The next window would not become free either, and would use up the reserve.
-                return Ok(());
-            }
+        if !self.empty_window(&window)? {
             // Something in it is too long for the spare run, or may yet be taken back.
-            from = window.end;
-            continue;
+            self.from = window.end;
+            // Behind readers the next window would not become free either, and would use up the
+            // reserve.
+            return Ok(!self.waits_for_readers());
         }
         // Each window is longer than the one before, or leaves more free.
-        if window.len() <= gained.0 && free <= gained.1 {
-            return Ok(());
-        }
-        (from, gained) = (0, (window.len(), free));
+        let gains = window.len() > self.gained.0 || free > self.gained.1;
+        (self.from, self.gained) = (0, (window.len(), free));
+        Ok(gains)
     }
-}
 
-impl<I: Structure> Round<'_, I> {
-    fn longest_window(&self, from: usize, spare: usize) -> Window {
-        let bytes = spare as u64 * self.shared.records.geometry.page_bytes;
-        let mut search = WindowSearch::new(from, bytes - bytes / SPARE_LEFT);
-        while self.state.lock_behind().pages.search_window(&mut search) {}
+    fn longest_window(&self, spare: usize) -> Window {
+        let bytes = spare as u64 * self.round.shared.records.geometry.page_bytes;
+        let mut search = WindowSearch::new(self.from, bytes - bytes / SPARE_LEFT);
+        while self.round.state.lock_behind().pages.search_window(&mut search) {}
         search.longest()
     }
 
@@ -80,11 +92,11 @@ impl<I: Structure> Round<'_, I> {
     /// of a value are given the time that one takes.
     fn waits_for_readers(&self) -> bool {
         for _ in 0..READER_LOOKS {
-            let mut state = self.state.lock_behind();
+            let mut state = self.round.state.lock_behind();
             if !state.pages.has_leaving() {
                 return false;
             }
-            state.make_room(self.shared);
+            state.make_room(self.round.shared);
             drop(state);
             std::thread::yield_now();
         }
@@ -93,20 +105,21 @@ impl<I: Structure> Round<'_, I> {
 
     /// Moves out what is in a window. Returns whether it is free then.
     fn empty_window(&mut self, window: &Window) -> Result<bool> {
+        let Round { state, shared, .. } = *self.round;
         let holding = {
-            let mut state = self.state.lock_behind();
+            let mut state = state.lock_behind();
             let State { writer, pages, .. } = &mut *state;
             let holding = pages.begin_emptying(window);
-            I::leave_retired(writer, pages, &self.shared.pins);
+            I::leave_retired(writer, pages, &shared.pins);
             holding
         };
         let victims: FxHashSet<usize> = holding.iter().copied().collect();
-        let emptied = I::empty_pages(self, &victims);
-        self.state.lock_behind().persist(self.shared);
-        while self.state.lock_behind().make_room(self.shared) {}
-        let is_free = self.state.lock_behind().pages.end_emptying();
-        self.renew_spare();
-        self.list_again(&holding);
+        let emptied = I::empty_pages(self.round, &victims);
+        state.lock_behind().persist(shared);
+        while state.lock_behind().make_room(shared) {}
+        let is_free = state.lock_behind().pages.end_emptying();
+        self.round.renew_spare();
+        self.round.list_again(&holding);
         match emptied {
             Err(error) if error.kind() != ErrorKind::Full => Err(error),
             _ => Ok(is_free),
