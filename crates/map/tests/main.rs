@@ -3,8 +3,8 @@
 
 mod bad_files;
 mod bit_flips;
+mod concurrent_workers;
 mod conformance;
-mod crowd;
 mod errors;
 mod fences;
 mod full_region;

@@ -104,7 +104,7 @@ fn follow(mut leader: End) {
     }
 }
 
-/// A follower as the leader sees it, and how many letters it has answered.
+/// A follower as the leader sees it, and how many messages it has answered.
 type Follower = (End, u64);
 
 /// Passes on until all clients have gone.
@@ -113,20 +113,20 @@ fn lead(mut clients: Vec<End>, mut followers: Vec<Follower>) {
     while !clients.is_empty() {
         let all: Vec<&End> = clients.iter().chain(followers.iter().map(|(end, _)| end)).collect();
         wait(&all);
-        let mut letters = 0;
+        let mut messages = 0;
         let mut closed = Vec::new();
         for (place, client) in clients.iter_mut().enumerate() {
             match client.take(&mut scratch) {
                 None => closed.push(place),
                 Some(count) if !followers.is_empty() => {
-                    letters += count;
+                    messages += count;
                     asked.extend((0..count).map(|_| place));
                 }
                 Some(count) => client.put(count, &scratch),
             }
         }
         for (follower, answered) in &mut followers {
-            follower.put(letters, &scratch);
+            follower.put(messages, &scratch);
             *answered += follower.take(&mut scratch).unwrap_or(0) as u64;
             while told < *answered {
                 told += 1;

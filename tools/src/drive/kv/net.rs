@@ -1,5 +1,5 @@
-//! A private network: a bridge, and nodes behind it, each a network namespace that can be made deaf
-//! to others.
+//! A private network: a bridge, and nodes behind it, each a network namespace that can be made to
+//! drop the packets of others.
 //!
 //! The command runs itself again in namespaces of its own (`unshare`): network, mounts and
 //! processes. So nothing of the network, no process and no mount outlives it, however it ends. Root
@@ -23,8 +23,8 @@ const PREPARE: &str = "set -e; mount -t tmpfs none /run; mkdir \"$2\"; mount --b
     mount -t tmpfs none /dev/shm; ip link set lo up; shift 2; exec \"$@\"";
 
 /// Rules by which a node drops all packets from the addresses in a set.
-const RULES: &str = "table inet wire { set deaf { type ipv4_addr; }; \
-    chain input { type filter hook input priority 0; ip saddr @deaf drop; }; }\n";
+const RULES: &str = "table inet wire { set dropped { type ipv4_addr; }; \
+    chain input { type filter hook input priority 0; ip saddr @dropped drop; }; }\n";
 
 /// Runs this program again, with other words, in namespaces of its own, where it sees `top` at
 /// [`PLACE`].
@@ -95,13 +95,13 @@ impl Net {
         Ok(())
     }
 
-    /// Makes one node deaf to another.
-    pub fn deafen(&self, node: usize, to: usize) -> Result<()> {
-        self.rule(node, &format!("add element inet wire deaf {{ {} }}\n", Self::address(to)))
+    /// Makes one node drop the packets of another.
+    pub fn drop_from(&self, node: usize, to: usize) -> Result<()> {
+        self.rule(node, &format!("add element inet wire dropped {{ {} }}\n", Self::address(to)))
     }
 
-    /// All hear all again.
+    /// Lets all packets through again.
     pub fn heal(&self) -> Result<()> {
-        (0..self.count).try_for_each(|node| self.rule(node, "flush set inet wire deaf\n"))
+        (0..self.count).try_for_each(|node| self.rule(node, "flush set inet wire dropped\n"))
     }
 }

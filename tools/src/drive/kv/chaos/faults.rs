@@ -145,9 +145,9 @@ impl Nemesis {
         match fault {
             Fault::CutOff => others.iter().try_for_each(|other| self.cut(victim, *other)),
             Fault::OneSided if self.random.random() => {
-                others.iter().try_for_each(|other| self.net.deafen(victim, *other))
+                others.iter().try_for_each(|other| self.net.drop_from(victim, *other))
             }
-            Fault::OneSided => others.iter().try_for_each(|other| self.net.deafen(*other, victim)),
+            Fault::OneSided => others.iter().try_for_each(|other| self.net.drop_from(*other, victim)),
             Fault::LinkCut => others.first().map_or(Ok(()), |other| self.cut(victim, *other)),
             Fault::Stopped => self.cluster.replicas[victim].signal(Signal::STOP),
             Fault::Killed => self.cluster.replicas[victim].kill(),
@@ -160,8 +160,8 @@ impl Nemesis {
     }
 
     fn cut(&self, one: usize, other: usize) -> Result<()> {
-        self.net.deafen(one, other)?;
-        self.net.deafen(other, one)
+        self.net.drop_from(one, other)?;
+        self.net.drop_from(other, one)
     }
 
     fn move_clock(&mut self, place: usize) -> Result<()> {

@@ -28,7 +28,7 @@ impl Tap for Unheard {
     fn record(&self, _access: Access<'_>, _site: Site) {}
 }
 
-struct Crowd {
+struct Workers {
     map: Map,
     seed: u64,
     /// Numbers the values, so that each is another one.
@@ -50,7 +50,7 @@ fn step<T>(result: Result<T>) -> Option<T> {
     }
 }
 
-impl Crowd {
+impl Workers {
     fn value(&self, key: &[u8], random: &mut Random) -> Vec<u8> {
         let filling = if random.one_in(12) { 700 } else { 60 };
         sign(key, self.values.fetch_add(1, Ordering::Relaxed), random.below(filling) as usize)
@@ -227,8 +227,8 @@ fn run(kind: Kind, seed: u64, workers: u64, loads: bool) {
     let layout = tiny_layout((40 + seed % 5 * 6) << 10);
     let map = create(&medium, "map", kind, &layout, &quiet_every([10, 1, 3][seed as usize % 3])).expect("room");
     let content = loads.then(content);
-    let crowd = Crowd { map, seed, values: AtomicU64::new(1), left: AtomicU64::new(workers), content };
-    let shared = &crowd;
+    let all = Workers { map, seed, values: AtomicU64::new(1), left: AtomicU64::new(workers), content };
+    let shared = &all;
     let mut bodies: Vec<Body<'_>> = Vec::new();
     for worker in 0..workers {
         bodies.push(Box::new(move || shared.work(worker)));
@@ -240,7 +240,7 @@ fn run(kind: Kind, seed: u64, workers: u64, loads: bool) {
     }
     println!("{kind}, seed {seed}");
     Scheduler::new(seed).run(bodies);
-    let Crowd { map, .. } = crowd;
+    let Workers { map, .. } = all;
     let sound = |map: &Map| {
         map.check().unwrap_or_else(|error: Error| panic!("{kind}, seed {seed}: {error}"));
         audit_space(&**map).unwrap_or_else(|what| panic!("{kind}, seed {seed}: {what}"));
