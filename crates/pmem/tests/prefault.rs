@@ -2,7 +2,8 @@
 
 use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::{Prefault, Priority};
-use perdura_pmem::{FileMedium, Medium, Options, SimMedium};
+use perdura_pmem::{FileMedium, Medium, Options, Region, SimMedium};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 #[allow(clippy::disallowed_methods, reason = "a limit of patience, on threads of the operating system")]
@@ -28,6 +29,31 @@ fn everything_asked_for_is_populated_once() {
     wait_for("populating", || prefault.queued_bytes() == 0);
     assert_eq!(prefault.done_bytes(), 2 * region.len() - 5);
     assert_eq!((prefault.failures(), region.load(4096)), (0, 3));
+}
+
+/// Number of the region's pages that are mapped, by the kernel's table of the process.
+fn mapped_pages(region: &Region) -> usize {
+    let table = std::fs::File::open("/proc/self/pagemap").expect("/proc is mounted");
+    let mut entries = vec![0; region.len() as usize / 4096 * 8];
+    table.read_exact_at(&mut entries, region.as_ptr() as u64 / 4096 * 8).expect("an entry for each page");
+    entries.chunks(8).filter(|entry| entry[7] & 0x80 != 0).count()
+}
+
+/// A first store to a page that is mapped does not fault.
+#[test]
+fn all_pages_are_mapped_by_the_end_of_a_wait() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let options = Options { emulate: true, ..Options::default() };
+    let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
+    let region = medium.create("file", 5 << 20).expect("there is room");
+    assert_eq!(mapped_pages(&region), 0, "nobody has touched it");
+    let prefault = Prefault::start(1, true, &Locality::off("a test"));
+    prefault.submit(region.clone(), 0, 1 << 20, Priority::Low);
+    prefault.wait();
+    assert_eq!(mapped_pages(&region), 256);
+    prefault.submit(region.clone(), 0, region.len(), Priority::High);
+    prefault.wait();
+    assert_eq!((prefault.failures(), mapped_pages(&region)), (0, 1280));
 }
 
 /// Nothing to do, a service that is off, and work that another thread ends.
