@@ -14,7 +14,8 @@ use crate::shared::paths;
 const FUNCTIONS: usize = 10;
 
 /// Runs the program with these words once more, under `perf record`, and adds `cpu_percent` of each
-/// of the functions that take most, as the case `CASE/FUNCTION`. Without `perf` a note says so.
+/// of the functions that take most, or `kernel_percent` of the kernel's, as the case
+/// `CASE/FUNCTION`. Without `perf` a note says so.
 pub fn add(report: &mut Report, system: &str, case: &str, run: (&str, &[&str]), plan: &Plan) -> Result<()> {
     let (name, words) = run;
     if let Err(error) = Command::new("perf").arg("--version").output() {
@@ -33,19 +34,29 @@ pub fn add(report: &mut Report, system: &str, case: &str, run: (&str, &[&str]), 
     ensure!(told.status.success(), "perf report: {}", String::from_utf8_lossy(&told.stderr).trim());
     let shares = shares(&String::from_utf8_lossy(&told.stdout));
     ensure!(!shares.is_empty(), "perf report names no function of {name}");
-    for (function, percent) in shares.iter().take(FUNCTIONS) {
-        report.add(system, &format!("{case}/{function}"), "cpu_percent", "%", *percent);
+    for share in shares.iter().take(FUNCTIONS) {
+        let metric = if share.is_kernel { "kernel_percent" } else { "cpu_percent" };
+        report.add(system, &format!("{case}/{}", share.function), metric, "%", share.percent);
     }
     Ok(())
 }
 
+/// A function's part of the processor time.
+#[derive(Debug, PartialEq)]
+struct Share {
+    function: String,
+    is_kernel: bool,
+    percent: f64,
+}
+
 /// Functions and their percentages, in the order of the report: lines such as
-/// `92.24%  [k] clear_page_erms`.
-fn shares(report: &str) -> Vec<(String, f64)> {
-    let share = |line: &str| -> Option<(String, f64)> {
+/// `92.24%  [k] clear_page_erms`, which some processors add columns to.
+fn shares(report: &str) -> Vec<Share> {
+    let share = |line: &str| -> Option<Share> {
         let (percent, rest) = line.trim().split_once('%')?;
-        let (_, function) = rest.trim().split_once("] ")?;
-        Some((short(function.trim()), percent.parse().ok()?))
+        let (kind, function) = rest.trim().split_once("] ")?;
+        let function = function.trim().split("  ").next()?;
+        Some(Share { function: short(function), is_kernel: kind == "[k", percent: percent.parse().ok()? })
     };
     report.lines().filter(|line| !line.starts_with('#')).filter_map(share).collect()
 }
@@ -59,14 +70,16 @@ fn short(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shares;
+    use super::{Share, shares};
 
     #[test]
     fn the_lines_of_functions_are_read_and_no_others() {
-        let report = "# Samples: 451  of event 'cpu-clock'\n# Overhead  Symbol\n\n    92.24%  [k] clear_page_erms\n     \
-                      1.77%  [.] a::writes::<impl a::txn::Session>::insert\n     1.50%  [.] a::checksum::short\n\n";
-        let expected = [("clear_page_erms", 92.24), ("Session::insert", 1.77), ("short", 1.5)];
-        assert_eq!(shares(report), expected.map(|(name, percent)| (name.to_owned(), percent)));
+        let report = "# Samples: 451  of event 'cpu-clock'\n# Overhead  Symbol\n\n    92.24%  [k] clear_page_erms       -      -\n     \
+                      1.77%  [.] a::writes::<impl a::txn::Session>::insert\n     1.50%  [.] a::checksum::short   - - \n\n";
+        let expected = [("clear_page_erms", true, 92.24), ("Session::insert", false, 1.77), ("short", false, 1.5)];
+        let expected =
+            expected.map(|(name, is_kernel, percent)| Share { function: name.to_owned(), is_kernel, percent });
+        assert_eq!(shares(report), expected);
         assert!(shares("# nothing\n12% torn\n").is_empty());
     }
 }

@@ -42,6 +42,8 @@ pub enum System {
     /// This project's engine where it has to get its files as it goes, instead of finding room made
     /// and faulted in before.
     PerduraNew,
+    /// This project's engine on memory that is modelled as Optane.
+    PerduraOptane,
 }
 
 impl System {
@@ -55,6 +57,7 @@ impl System {
             Self::Null => "null",
             Self::Perdura => "perdura",
             Self::PerduraNew => "perdura_new",
+            Self::PerduraOptane => "perdura_optane",
         }
     }
 
@@ -65,7 +68,7 @@ impl System {
             Self::Memory => "MEMORY",
             Self::Innodb | Self::InnodbPwrite => "InnoDB",
             Self::Null => "Bench_null",
-            Self::Perdura | Self::PerduraNew => "Perdura",
+            Self::Perdura | Self::PerduraNew | Self::PerduraOptane => "Perdura",
         }
     }
 
@@ -78,7 +81,7 @@ impl System {
 /// The `candidates` that take part.
 pub fn chosen(plan: &Plan, candidates: &[System]) -> Vec<System> {
     let takes_part = |system: &System| match system {
-        System::Perdura | System::PerduraNew => plan.perdura,
+        System::Perdura | System::PerduraNew | System::PerduraOptane => plan.perdura,
         // A mount needs root.
         System::InnodbPwrite => !plan.quick && process::is_root(),
         _ => true,

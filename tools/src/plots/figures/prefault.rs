@@ -1,8 +1,8 @@
-//! A load into untouched files with and without pre-fault, beside table II of the paper, and the
-//! CPU time of user and kernel, of which Fig. 4 has no numbers.
+//! A load into untouched files with and without pre-fault, beside table II of the paper, and as its
+//! Fig. 4, which has no numbers, the CPU time of user and kernel and of the functions that take most.
 
 use super::super::axis::{Axis, Scale};
-use super::super::kept::Kept;
+use super::super::kept::{Kept, Outcome};
 use super::super::papers;
 use super::super::picture::{Bar, Key, Mark, Panel, Picture, Point};
 
@@ -20,6 +20,9 @@ const SYSTEMS: [(&str, &str, &str); 2] =
     [("engine", "Perdura's API, 1 thread", "4k/awaited"), ("sql", "Perdura in SQL, 2 loaders", "4k")];
 /// Width of a bar.
 const WIDTH: f64 = 0.15;
+/// Functions of a profile that have room beside each other, and letters of their names.
+const FUNCTIONS: usize = 7;
+const LETTERS: usize = 18;
 
 /// Middle of bar `number` of `count` in group `group`.
 fn place(group: usize, number: usize, count: usize) -> f64 {
@@ -27,12 +30,16 @@ fn place(group: usize, number: usize, count: usize) -> f64 {
 }
 
 pub(super) fn pictures(kept: &Kept) -> Vec<Picture> {
+    table_2(kept).into_iter().chain(figure_4(kept)).collect()
+}
+
+fn table_2(kept: &Kept) -> Option<Picture> {
     let groups: Vec<_> = SYSTEMS
         .into_iter()
         .filter_map(|(system, name, unit)| Some((system, name, kept.median(system, unit, TIME)?)))
         .collect();
     if groups.is_empty() {
-        return Vec::new();
+        return None;
     }
     let brief = kept.medium_in_brief();
     let names: Vec<String> = groups.iter().map(|(_, name, _)| format!("{name} ({brief})")).collect();
@@ -61,13 +68,54 @@ pub(super) fn pictures(kept: &Kept) -> Vec<Picture> {
         cpu(kept, &groups.iter().map(|(system, ..)| *system).collect::<Vec<_>>()),
     ];
     let paper = "Below: shares of the process's CPU time, of which Fig. 4 of the paper has no numbers.";
-    vec![Picture {
+    Some(Picture {
         name: "prefault",
         title: "A load into files that nobody has touched".into(),
         notes: vec![kept.source(), paper.into()],
         panels,
         columns: 1,
-    }]
+    })
+}
+
+/// The functions that take most CPU time, of the load without pre-fault and of the one with.
+fn figure_4(kept: &Kept) -> Option<Picture> {
+    let panels: Vec<Panel> =
+        [CASES[0], CASES[2]].iter().filter_map(|(case, name, _)| functions(kept, case, name)).collect();
+    (!panels.is_empty()).then(|| Picture {
+        name: "prefault-profile",
+        title: "Functions of a load into files that nobody has touched".into(),
+        notes: vec![kept.source(), "By perf; Fig. 4 of the paper has such a profile, without numbers.".into()],
+        panels,
+        columns: 1,
+    })
+}
+
+fn functions(kept: &Kept, case: &str, name: &str) -> Option<Panel> {
+    let function = |outcome: &Outcome| -> Option<(String, bool, f64)> {
+        let function = outcome.case.strip_prefix(case)?.strip_prefix('/')?;
+        let is_kernel = match outcome.metric.as_str() {
+            "kernel_percent" => true,
+            "cpu_percent" => false,
+            _ => return None,
+        };
+        // The names of the kernel's functions and of types are long.
+        let short = function.rsplit("::").next().unwrap_or(function);
+        Some((short.chars().take(LETTERS).collect(), is_kernel, outcome.median))
+    };
+    let found: Vec<_> = kept.results.iter().filter_map(function).take(FUNCTIONS).collect();
+    let bar = |(number, (_, is_kernel, percent)): (usize, &(String, bool, f64))| {
+        let key = if *is_kernel { Key::measured("in the kernel", 5) } else { Key::measured("in the program", 6) };
+        let point = Point::stated(number as f64 + 0.5, *percent);
+        Mark::Bar(key, Bar { point, from: None, width: 0.5 })
+    };
+    let marks: Vec<Mark> = found.iter().enumerate().map(bar).collect();
+    let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
+    (!marks.is_empty()).then(|| Panel {
+        title: name.into(),
+        x: Axis::named("", &names),
+        y: Axis::over("percent", Scale::Linear, Panel::heights(&marks)),
+        marks,
+    })
 }
 
 /// Shares of the program and, on top of it, of the kernel.
@@ -119,6 +167,21 @@ mod tests {
             .collect();
         assert_eq!(heights, [2.0, 1.4999999999999998, 1.0, 5.86, 1.0]);
         assert!(pictures(&Kept::of_medians("prefault", TIME, &values[..2])).is_empty());
+    }
+
+    #[test]
+    fn a_profile_shows_the_functions_in_their_order() {
+        let values = [
+            ("engine", "off/clear_page", 60.0),
+            ("engine", "4k/awaited/Table::insert", 30.0),
+            ("engine", "off/Lane::append", 9.0),
+        ];
+        let kept = Kept::of_medians("prefault", "cpu_percent", &values);
+        let picture = pictures(&kept).remove(0);
+        let names = |panel: &Panel| [0.5, 1.5].map(|place| panel.x.name(place));
+        assert_eq!((picture.name, picture.panels.len()), ("prefault-profile", 2));
+        assert_eq!(names(&picture.panels[0]), ["clear_page", "append"]);
+        assert_eq!(names(&picture.panels[1]), ["insert", ""]);
     }
 
     #[test]
