@@ -15,7 +15,7 @@ const FUNCTIONS: usize = 10;
 
 /// Runs the program with these words once more, under `perf record`, and adds `cpu_percent` of each
 /// of the functions that take most, or `kernel_percent` of the kernel's, as the case
-/// `CASE/FUNCTION`. Without `perf` a note says so.
+/// `CASE/FUNCTION`: shares of what the program's own thread took. Without `perf` a note says so.
 pub fn add(report: &mut Report, system: &str, case: &str, run: (&str, &[&str]), plan: &Plan) -> Result<()> {
     let (name, words) = run;
     if let Err(error) = Command::new("perf").arg("--version").output() {
@@ -27,7 +27,8 @@ pub fn add(report: &mut Report, system: &str, case: &str, run: (&str, &[&str]), 
     let within = ["perf", "record", "--quiet", "--event", "cpu-clock", "--freq", "4000", "--output", output, "--"];
     program::run_within(&within, name, words, &paths::medium(), plan)?;
     let told = Command::new("perf")
-        .args(["report", "--stdio", "--no-children", "--sort", "symbol", "--comm", name, "--input", output])
+        .args(["report", "--stdio", "--no-children", "--percentage", "relative", "--sort", "symbol"])
+        .args(["--comm", name, "--input", output])
         .output()
         .context("perf report")?;
     std::fs::remove_file(&file).with_context(|| file.display().to_string())?;
