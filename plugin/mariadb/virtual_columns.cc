@@ -19,8 +19,8 @@
 namespace perdura {
 
 namespace {
-/* Drops the warnings that computing a stored row's columns raises: they were raised when the row was
-   written. */
+/* Drops the warnings that computing a stored row's columns raises: they were raised when the row
+   was written. */
 class Dropped_warnings : public Internal_error_handler
 {
 public:

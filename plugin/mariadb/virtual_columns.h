@@ -41,8 +41,8 @@ private:
   MY_BITMAP m_bits;
 };
 
-/* The virtual columns of one open table, and what they are computed from. Before the server looks up
-   a row while it has a new one in hand, it puts the new one's virtual blobs aside. */
+/* The virtual columns of one open table, and what they are computed from. Before the server looks
+   up a row while it has a new one in hand, it puts the new one's virtual blobs aside. */
 class Virtual_columns
 {
 public:
@@ -50,8 +50,8 @@ public:
 
   /* Whether a table has any. */
   static bool are_in(const TABLE *table);
-  /* Settles the columns that a read takes: those of `wanted` and, unless it is MAX_KEY, of an index,
-     with all that they are computed from. */
+  /* Settles the columns that a read takes: those of `wanted` and, unless it is MAX_KEY, of an
+     index, with all that they are computed from. */
   const MY_BITMAP *choose(const MY_BITMAP *wanted, uint index);
   /* Computes those of the columns chosen that are virtual, in a row as it was read. */
   void compute_chosen(handler *file, uchar *record)

@@ -1,5 +1,6 @@
-//! A load into untouched files with and without pre-fault, beside table II of the paper, and as its
-//! Fig. 4, which has no numbers, the CPU time of user and kernel and of the functions that take most.
+//! A load into untouched files with and without pre-fault, beside table II of the paper, and the
+//! CPU time of user and kernel and of the functions that take most, as in its Fig. 4, which has no
+//! numbers.
 
 use super::super::axis::{Axis, Scale};
 use super::super::kept::{Kept, Outcome};
