@@ -65,14 +65,6 @@ void ha_perdura::choose_entries(PerduraStep step)
   }
 }
 
-/* Whether evaluating the statement has effects or outcomes that show in which order rows come. */
-static bool shows_order(const JOIN *join, const LEX *lex)
-{
-  const SELECT_LEX *select= join->select_lex;
-  return select->uncacheable & (UNCACHEABLE_RAND | UNCACHEABLE_SIDEEFFECT) || select->with_rownum || lex->with_rownum ||
-         lex->limit_rows_examined || join->procedure;
-}
-
 /* Whether an item has a value of one row outside the sums, that of the first, or may have one in a
    subquery. */
 static bool names_a_row(const Item *item)
@@ -80,8 +72,8 @@ static bool names_a_row(const Item *item)
   return item->with_field() || item->with_subquery();
 }
 
-/* Whether a sum is the same in whatever order the rows come, and raises no warnings, whose order
-   would show: it is one of columns as they are. */
+/* Whether a sum is the same in whatever order the rows come, and has no effects or warnings, whose
+   order would show: it is one of columns as they are. */
 static bool is_exact(Item_sum *sum)
 {
   for (uint i= 0; i < sum->get_arg_count(); i++)
@@ -105,7 +97,7 @@ static bool is_sum_of_all(const TABLE *table)
     return false;
   JOIN *join= tab->join;
   if (!join->implicit_grouping || join->table_count != 1 || join->conds || join->order || join->group_list || !join->sum_funcs ||
-      shows_order(join, table->in_use->lex) || (join->having && names_a_row(join->having)))
+      table->in_use->lex->limit_rows_examined || (join->having && names_a_row(join->having)))
     return false;
   List_iterator_fast<Item> items(join->all_fields);
   while (const Item *item= items++)

@@ -13,7 +13,6 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-
 /* Virtual columns: computed by the server when a row is read, and by the engine where the server
    leaves that out or the engine itself needs them. */
 
