@@ -82,10 +82,12 @@ fn table_2(kept: &Kept) -> Option<Picture> {
 fn figure_4(kept: &Kept) -> Option<Picture> {
     let panels: Vec<Panel> =
         [CASES[0], CASES[2]].iter().filter_map(|(case, name, _)| functions(kept, case, name)).collect();
+    let profile = "By perf, of the thread that loads, over the program's whole run: the pool is made and closed in it, too. \
+                   Fig. 4 of the paper has such a profile, without numbers.";
     (!panels.is_empty()).then(|| Picture {
         name: "prefault-profile",
         title: "Functions of a load into files that nobody has touched".into(),
-        notes: vec![kept.source(), "By perf; Fig. 4 of the paper has such a profile, without numbers.".into()],
+        notes: vec![kept.source(), profile.into()],
         panels,
         columns: 1,
     })
