@@ -211,6 +211,7 @@ private:
   int search_again(uchar *record);
   void note_sizes(uint flag);
   double rows_beyond_few(uint index, ha_rows rows) const;
+  double lock_cost() const;
   double further_range_cost(uint index, ha_rows rows) const;
   void sample_indexes();
   void sample_index(uint index);
