@@ -570,6 +570,10 @@ impl Pages {
         }
     }
 
+    pub(crate) fn is_free(&self, page: usize) -> bool {
+        self.table.free.is_free(page)
+    }
+
     pub(crate) fn free_pages(&self) -> usize {
         self.table.free.len()
     }

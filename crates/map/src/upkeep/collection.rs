@@ -24,7 +24,9 @@ pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64
     let emptied = I::empty_pages(&mut round, &victims);
     state.lock_behind().persist(shared);
     while state.lock_behind().make_room(shared) {}
-    round.list_again(&victims.into_iter().collect::<Vec<usize>>());
+    let victims: Vec<usize> = victims.into_iter().collect();
+    round.list_again(&victims);
+    let frees_some = round.is_any_free(&victims);
     round.renew_spare();
     let emptied = match emptied {
         // Objects that found no room elsewhere stay where they are.
@@ -33,8 +35,9 @@ pub(crate) fn run<I: Structure>(mut round: Round<'_, I>, aim: Aim) -> Result<u64
     };
     let state = state.lock_behind();
     let freed = state.pages.free_pages().saturating_sub(before) as u64 * state.pages.geometry.page_bytes;
-    // Garbage that a round has not come to does not count as garbage that cannot be freed.
-    let is_stuck = freed == 0 && !collector.leaves_rounds_out();
+    // Garbage that a round has not come to does not count as garbage that cannot be freed, nor does
+    // that of a round beside which writers have taken more pages than it has freed.
+    let is_stuck = freed == 0 && !frees_some && !collector.leaves_rounds_out();
     collector.set_garbage_left(if is_stuck { state.space().garbage } else { 0 });
     emptied.map(|()| freed)
 }

@@ -90,6 +90,14 @@ impl<'c, I: Index> Round<'c, I> {
         }
     }
 
+    /// Whether any of these pages is free.
+    pub(super) fn is_any_free(&self, pages: &[usize]) -> bool {
+        pages.chunks(STEP_PAGES).any(|step| {
+            let state = self.state.lock_behind();
+            step.iter().any(|page| state.pages.is_free(*page))
+        })
+    }
+
     /// Persists, then chooses the pages to be emptied: the sparsest, some in each step under the
     /// writer's lock.
     pub(super) fn choose(&self, aim: Aim) -> FxHashSet<usize> {
