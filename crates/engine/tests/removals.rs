@@ -6,7 +6,7 @@ use crate::common;
 
 use crate::common::small;
 use perdura_engine::{Engine, ErrorKind, Isolation};
-use perdura_pmem::{Error, Medium, MediumInfo, Region, Result, SimMedium};
+use perdura_pmem::{Error, Health, Medium, MediumInfo, Region, Result, SimMedium};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -52,6 +52,10 @@ impl Medium for Stubborn {
 
     fn sync_dir(&self) -> Result<()> {
         self.inner.sync_dir()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
     }
 
     fn info(&self) -> MediumInfo {

@@ -26,8 +26,8 @@ pub enum ErrorKind {
     Unsupported,
     /// Another process, or another medium of this one, has the directory open: close it there.
     InUse,
-    /// The memory below the file is damaged: clear the bad blocks and restore the file from a
-    /// backup.
+    /// The memory or the disk below the file is damaged: clear the bad blocks and restore the file
+    /// from a backup.
     Poisoned,
     /// The process has as many memory mappings or open files as it may have: raise the limit. Only
     /// the call has failed.
@@ -126,6 +126,27 @@ impl Error {
     pub fn io(what: &str, action: &str, source: std::io::Error) -> Error {
         let message = format!("{what}: {action} failed: {source}; check permissions and the kernel log");
         Error::new(ErrorKind::Io, message).in_file(what).caused_by(source)
+    }
+
+    /// `action`, which should have made `what` durable, failed: its medium has failed with it.
+    #[cold]
+    pub(crate) fn not_durable(what: &str, action: &str, source: std::io::Error) -> Error {
+        let message = format!(
+            "{what}: {action} failed: {source}; what was stored last may be lost, and the medium takes nothing more: check the \
+             device and the kernel log, then restart, which goes on from what the device has"
+        );
+        Error::new(ErrorKind::Io, message).in_file(what).caused_by(source)
+    }
+
+    /// The page at `offset` of `what` could not be read or given a block: its medium has failed.
+    #[cold]
+    pub(crate) fn unreadable(what: &str, offset: u64) -> Error {
+        let message = format!(
+            "{what} cannot be accessed at offset {offset} (SIGBUS: an error of the device, or somebody has cut the file), and \
+             the medium takes nothing more: check the device and the kernel log, then restart; restore the file from a backup \
+             if it is damaged"
+        );
+        Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
     }
 
     /// A failed system call, sorted by the system's answer; `wanted` bytes were asked for, if any.

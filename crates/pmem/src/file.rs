@@ -2,12 +2,15 @@
 //!
 //! A trial mapping ([`probe`]) finds once what kind of memory lies below a directory. Each file is
 //! then mapped at a 2 MiB boundary and handed to libpmem2, which chooses the flush and copy
-//! functions ([`mapping`]).
+//! functions ([`mapping`]). On a disk a fence syncs pages ([`paged`]), and a page that cannot be
+//! read ends the medium, not the process ([`bus`]).
 
 mod allocate;
+mod bus;
 mod ffi;
 mod mapping;
 mod medium;
+mod paged;
 mod probe;
 
 pub use medium::{FileMedium, Options};

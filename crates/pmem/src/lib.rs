@@ -9,7 +9,8 @@
 //! through this crate (I10): the rules (I1) to (I11) are in `docs/invariants.md`. Errors are made
 //! alike in all crates, by [`error_type!`] over [`Detail`].
 //!
-//! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once
+//! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once;
+//!   `health`: whether a medium has failed
 //! - `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
 //! - `model`: the time that emulated memory takes in place of another medium
 //! - `prefault`, `heap`, `ahead`: pages, DRAM and lines ahead of their use; `numa`: threads near
@@ -27,6 +28,7 @@ mod detail;
 mod error;
 mod file;
 mod functions;
+mod health;
 pub mod heap;
 mod medium;
 mod model;
@@ -45,6 +47,7 @@ pub use counters::{Content, Counters, counters};
 pub use detail::Detail;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
+pub use health::{Health, any_failed};
 pub use medium::{Granularity, Medium, MediumInfo, Mode};
 pub use model::{Model, Preset};
 pub use mutant::Mutant;

@@ -5,6 +5,7 @@
 //! begin with a dot.
 
 use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::model::Model;
 use crate::numa::Modules;
 use crate::region::Region;
@@ -21,7 +22,7 @@ pub enum Mode {
     Emulated,
     /// As emulated, and it takes the time of the medium that the model names.
     Modelled(Model),
-    /// A block device behind a page cache: only fsync makes bytes durable.
+    /// A block device behind a page cache: a sync of pages makes bytes durable, and may fail.
     Page,
 }
 
@@ -141,6 +142,10 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Makes creations, removals and renames durable.
     fn sync_dir(&self) -> Result<()>;
+
+    /// Whether the medium has failed. Kept by those who announce that something is durable, and
+    /// asked after each of their fences.
+    fn health(&self) -> Health;
 
     /// Properties of the medium, free bytes as of now.
     fn info(&self) -> MediumInfo;

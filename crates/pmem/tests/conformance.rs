@@ -42,6 +42,12 @@ impl Temporary {
         let medium = FileMedium::open(directory.path(), options).expect("the directory opens");
         Temporary { medium, _directory: directory }
     }
+
+    fn paged() -> Temporary {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let medium = FileMedium::open_paged(directory.path(), false).expect("the directory opens");
+        Temporary { medium, _directory: directory }
+    }
 }
 
 impl Medium for Temporary {
@@ -63,6 +69,9 @@ impl Medium for Temporary {
     fn sync_dir(&self) -> perdura_pmem::Result<()> {
         self.medium.sync_dir()
     }
+    fn health(&self) -> perdura_pmem::Health {
+        self.medium.health()
+    }
     fn info(&self) -> perdura_pmem::MediumInfo {
         self.medium.info()
     }
@@ -77,8 +86,16 @@ fn file_medium_conforms() {
 }
 
 #[test]
+fn page_medium_conforms() {
+    conforms(Temporary::paged);
+}
+
+#[test]
 fn mappings_of_files_begin_at_large_pages() {
-    let medium = Temporary::new();
+    [Temporary::new(), Temporary::paged()].iter().for_each(begin_at_large_pages);
+}
+
+fn begin_at_large_pages(medium: &Temporary) {
     for (name, len) in [("one_page", 4096), ("odd", 5000), ("large", 5 << 20)] {
         let region = medium.create(name, len).expect("there is room");
         assert_eq!(region.as_ptr() as usize % (2 << 20), 0, "{name}");

@@ -1,6 +1,7 @@
 //! Tests of the medium through its interface, linked into one program; those of one file:
 //! `cargo test -p perdura-pmem --test main NAME::`.
 
+mod bus;
 mod conformance;
 mod errors;
 mod examples;
@@ -9,6 +10,7 @@ mod legality;
 mod many_mappings;
 mod modelled;
 mod numa;
+mod paged;
 mod prefault;
 mod recorder;
 mod scheduler;

@@ -3,7 +3,7 @@
 
 use crate::format::parse_data_file_name;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{ErrorKind, Medium, MediumInfo, Region, Result};
+use perdura_pmem::{ErrorKind, Health, Medium, MediumInfo, Region, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -214,6 +214,10 @@ impl Medium for KeepingMedium {
 
     fn sync_dir(&self) -> Result<()> {
         self.inner.sync_dir()
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
     }
 
     fn info(&self) -> MediumInfo {

@@ -24,6 +24,13 @@ pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
     }
 }
 
+/// As [`allocate`], with zeros written to every block: a later store finds a block that needs no
+/// more than to be written, on file systems that write in place.
+pub(super) fn fill(what: &str, file: &File, len: u64) -> Result<()> {
+    allocate(what, file, len)?;
+    write_zeros(file, len).map_err(|source| Error::from_io(what, "writing zeros", len, source))
+}
+
 fn write_zeros(file: &File, len: u64) -> io::Result<()> {
     let zeros = vec![0u8; 1 << 20];
     let mut offset = 0;

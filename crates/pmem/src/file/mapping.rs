@@ -17,7 +17,8 @@ use std::sync::OnceLock;
 
 /// Alignment of mappings: that of large pages.
 pub(super) const ALIGN: usize = 2 << 20;
-const PAGE: usize = 4096;
+/// Bytes of a page.
+pub(super) const PAGE: usize = 4096;
 
 /// A mapped file. Unmaps when dropped.
 ///
@@ -147,7 +148,8 @@ impl Drop for FileMapping {
     }
 }
 
-fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix::io::Result<*mut c_void> {
+/// Maps `len` bytes of `file` at a multiple of [`ALIGN`], with MAP_SYNC if `synchronous`.
+pub(super) fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix::io::Result<*mut c_void> {
     let mapped = len.next_multiple_of(PAGE);
     let reserved = mapped + ALIGN;
     // SAFETY: a new private range without access.

@@ -3,16 +3,18 @@
 //! Invariants: while the medium lives its lock file is locked, so no other server (nor another
 //! medium of this one) uses the directory; a failed creation leaves no file behind.
 
-use super::allocate::allocate;
+use super::allocate::{allocate, fill};
 use super::ffi::{BadBlock, Source};
 use super::mapping::FileMapping;
+use super::paged::{PAGED, PagedBacking, PagedFile, Syncs};
 use super::probe::{Found, probe};
 use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
 use crate::model::{Device as ModelDevice, Model};
 use crate::numa::{Device, node_of_each_cpu};
 use crate::region::{Backing, Mapping, PLAIN, Region};
-use rustix::fs::{FlockOperation, flock, fsync, statvfs};
+use rustix::fs::{Advice, FlockOperation, fadvise, flock, fsync, statvfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -46,6 +48,8 @@ pub struct FileMedium {
     found: Found,
     device: Device,
     model: Option<Arc<ModelDevice>>,
+    /// Those of a page medium.
+    syncs: Option<Arc<Syncs>>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
 }
@@ -56,8 +60,42 @@ impl FileMedium {
     /// Errors: `NotFound`, `InUse`, `NotDax` (unless `emulate`), `Full`, `Io` (not a directory, not
     /// writable).
     pub fn open(directory: &Path, options: Options) -> Result<FileMedium> {
+        FileMedium::locked(directory, options.create_dir, |what, found| match (found.is_dax(), options.emulate) {
+            (true, _) => Ok((Mode::Dax, found.granularity)),
+            (false, true) => Ok((Mode::Emulated, Granularity::CacheLine)),
+            (false, false) => Err(Error::not_dax(what, &found.describe())),
+        })
+    }
+
+    /// Opens `directory`, created with `create_dir` if it does not exist, as a page medium: on any
+    /// disk, a fence syncs the pages that its thread has flushed, and data survive a power loss.
+    ///
+    /// A fence returns nothing; whether it did what it should is asked of [`Medium::health`]. After
+    /// the first sync that fails, or page that cannot be read, the medium is out of reach: nothing
+    /// that is stored reaches a file, and files are neither made, renamed nor removed. On DAX it is
+    /// a medium like that of [`FileMedium::open`].
+    ///
+    /// Errors: those of [`FileMedium::open`] without `NotDax`.
+    pub fn open_paged(directory: &Path, create_dir: bool) -> Result<FileMedium> {
+        let mut medium = FileMedium::locked(directory, create_dir, |_, found| {
+            let paged = (Mode::Page, Granularity::Page);
+            Ok(if found.is_dax() { (Mode::Dax, found.granularity) } else { paged })
+        })?;
+        if medium.mode == Mode::Page {
+            medium.forget_cached()?;
+            medium.syncs = Some(Arc::new(Syncs::new(directory.display().to_string())));
+        }
+        Ok(medium)
+    }
+
+    /// Locks the directory; `choose` tells how it is used, by its name and what was found below it.
+    fn locked(
+        directory: &Path,
+        create_dir: bool,
+        choose: impl FnOnce(&str, &Found) -> Result<(Mode, Granularity)>,
+    ) -> Result<FileMedium> {
         let what = directory.display().to_string();
-        if options.create_dir {
+        if create_dir {
             make_directory(directory)?;
         }
         let handle = File::open(directory).map_err(|source| Error::from_io(&what, "opening", 0, source))?;
@@ -67,14 +105,33 @@ impl FileMedium {
         }
         let lock = lock(directory)?;
         let found = probe(directory)?;
-        let (mode, granularity) = match (found.is_dax(), options.emulate) {
-            (true, _) => (Mode::Dax, found.granularity),
-            (false, true) => (Mode::Emulated, Granularity::CacheLine),
-            (false, false) => return Err(Error::not_dax(&what, &found.describe())),
-        };
+        let (mode, granularity) = choose(&what, &found)?;
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        Ok(FileMedium { directory, handle, mode, granularity, found, device, model: None, _lock: lock })
+        Ok(FileMedium { directory, handle, mode, granularity, found, device, model: None, syncs: None, _lock: lock })
+    }
+
+    /// Drops what the kernel caches of the files, unless it has still to be written: a page that
+    /// could not be written counts as clean, and shows what the device does not have.
+    fn forget_cached(&self) -> Result<()> {
+        for (name, _) in self.list()? {
+            let (path, what) = self.path(&name);
+            let failed = |source| Error::from_io(&what, "reading anew", 0, source);
+            let file = File::open(path).map_err(failed)?;
+            fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| failed(errno.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Syncs of files and of the directory that a page medium has made.
+    pub fn sync_count(&self) -> u64 {
+        self.syncs.as_ref().map_or(0, |syncs| syncs.count())
+    }
+
+    /// Lets a sync of a page medium fail, after `count` more that do what they should: to test what
+    /// is done about it.
+    pub fn fail_sync_after(&self, count: u64) {
+        self.syncs.iter().for_each(|syncs| syncs.fail_after(count));
     }
 
     /// The same with the time that another medium takes, of all files opened from now on. The files
@@ -93,22 +150,34 @@ impl FileMedium {
         (path, what)
     }
 
-    fn map(&self, name: &str, what: &str, file: &File, len: u64) -> Result<Region> {
+    fn map(&self, name: &str, what: &str, file: File, len: u64) -> Result<Region> {
         if len == 0 {
             let mapping = Mapping {
                 name: name.to_owned(),
-                functions: PLAIN,
+                // Its fence is one of the medium.
+                functions: if self.syncs.is_some() { PAGED } else { PLAIN },
                 hook: None,
                 model: None,
-                backing: Box::new(EmptyFile { what: what.to_owned(), path: self.directory.join(name) }),
+                backing: Box::new(EmptyFile {
+                    what: what.to_owned(),
+                    path: self.directory.join(name),
+                    syncs: self.syncs.clone(),
+                }),
             };
             // SAFETY: no byte of an empty region is ever accessed; the address is aligned.
             return Ok(unsafe { Region::new(NonNull::<Line>::dangling().as_ptr().cast(), 0, mapping) });
         }
-        let backing = FileMapping::new(what, file, len, self.mode == Mode::Dax, self.granularity)?;
-        let (base, functions) = (backing.base(), backing.functions());
-        let (name, model) = (name.to_owned(), self.model.clone());
-        let mapping = Mapping { name, functions, hook: None, model, backing: Box::new(backing) };
+        let (base, functions, backing): (_, _, Box<dyn Backing>) = match &self.syncs {
+            Some(syncs) => {
+                let paged = PagedFile::new(what, file, len, syncs)?;
+                (paged.address().cast(), PAGED, Box::new(PagedBacking(paged)))
+            }
+            None => {
+                let backing = FileMapping::new(what, &file, len, self.mode == Mode::Dax, self.granularity)?;
+                (backing.base(), backing.functions(), Box::new(backing))
+            }
+        };
+        let mapping = Mapping { name: name.to_owned(), functions, hook: None, model: self.model.clone(), backing };
         // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is
         // dropped.
         Ok(unsafe { Region::new(base, len, mapping) })
@@ -134,15 +203,17 @@ impl FileMedium {
 impl Medium for FileMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
         check_name(name)?;
+        self.health().check()?;
         let (path, what) = self.path(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
         let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
         let allocated = match self.free_bytes() {
             // To try would take what is left from everybody else on the device until it fails.
             Some(free) if free < len => Err(Error::from_io(&what, "allocating", len, Errno::NOSPC.into())),
+            _ if self.syncs.is_some() => fill(&what, &file, len),
             _ => allocate(&what, &file, len),
         };
-        let created = allocated.and_then(|()| self.map(name, &what, &file, len));
+        let created = allocated.and_then(|()| self.map(name, &what, file, len));
         created.map_err(|error| {
             let _ = std::fs::remove_file(&path);
             error.with_free(len, self.free_bytes())
@@ -156,11 +227,12 @@ impl Medium for FileMedium {
         let file = file.map_err(|source| Error::from_io(&what, "opening", 0, source))?;
         let metadata = file.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
         self.check_bad_blocks(&what, &file)?;
-        self.map(name, &what, &file, metadata.len())
+        self.map(name, &what, file, metadata.len())
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
+        self.health().check()?;
         let (path, what) = self.path(name);
         std::fs::remove_file(path).map_err(|source| Error::from_io(&what, "removing", 0, source))
     }
@@ -168,6 +240,7 @@ impl Medium for FileMedium {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
+        self.health().check()?;
         let (path, what) = self.path(from);
         std::fs::rename(path, self.directory.join(to)).map_err(|source| Error::from_io(&what, "renaming", 0, source))
     }
@@ -195,8 +268,15 @@ impl Medium for FileMedium {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        let what = || self.directory.display().to_string();
-        fsync(&self.handle).map_err(|errno| Error::from_io(&what(), "sync of the directory", 0, errno.into()))
+        let (what, action) = (|| self.directory.display().to_string(), "sync of the directory");
+        match &self.syncs {
+            Some(syncs) => syncs.sync(&what(), action, || fsync(&self.handle)),
+            None => fsync(&self.handle).map_err(|errno| Error::from_io(&what(), action, 0, errno.into())),
+        }
+    }
+
+    fn health(&self) -> Health {
+        self.syncs.as_ref().map_or(Health::SOUND, |syncs| syncs.health())
     }
 
     fn info(&self) -> MediumInfo {
@@ -227,6 +307,8 @@ struct Line(#[expect(dead_code, reason = "only its alignment counts")] [u8; 64])
 struct EmptyFile {
     what: String,
     path: PathBuf,
+    /// Those of a page medium.
+    syncs: Option<Arc<Syncs>>,
 }
 
 impl Backing for EmptyFile {
@@ -235,8 +317,11 @@ impl Backing for EmptyFile {
     }
 
     fn sync(&self) -> Result<()> {
-        let synced = File::open(&self.path).and_then(|file| file.sync_all());
-        synced.map_err(|source| Error::from_io(&self.what, "sync", 0, source))
+        let file = File::open(&self.path).map_err(|source| Error::from_io(&self.what, "sync", 0, source))?;
+        match &self.syncs {
+            Some(syncs) => syncs.sync(&self.what, "sync", || fsync(&file)),
+            None => fsync(&file).map_err(|errno| Error::from_io(&self.what, "sync", 0, errno.into())),
+        }
     }
 
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {

@@ -8,6 +8,7 @@ use super::hook::{Event, Hook, Wire};
 use super::image::{Image, ImageFile};
 use super::memory::{Buffer, padded};
 use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
 use crate::numa::Modules;
 use crate::region::{Backing, Mapping, PLAIN, Region};
@@ -304,6 +305,10 @@ impl Medium for SimMedium {
         refuse_if(&self.failing, "the simulated directory", "sync of the directory")?;
         record(self.begin(), Access::SyncDir, Location::caller());
         Ok(())
+    }
+
+    fn health(&self) -> Health {
+        Health::SOUND
     }
 
     fn info(&self) -> MediumInfo {
