@@ -7,7 +7,8 @@
 //! a medium of its own ([`SimMedium::from_image`]), which may be recorded in turn. [`Scheduler`]
 //! runs several threads in an interleaving that a seed decides. Call sites can be muted
 //! ([`ReplayOptions::muted`]) to test the tests, and [`Trace::lint`] finds lines left open and
-//! needless flushes.
+//! needless flushes. Of a page medium ([`SimMedium::paged`]) images have torn pages, and a sync may
+//! fail.
 
 mod before;
 mod event;
@@ -28,6 +29,7 @@ pub mod recorder;
 mod recording;
 pub mod replay;
 pub mod scheduler;
+mod syncs;
 
 pub use crate::split_mix::SplitMix64 as Random;
 pub use crate::trace::{self, ack, mark, span};

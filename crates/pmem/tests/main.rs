@@ -14,4 +14,5 @@ mod paged;
 mod prefault;
 mod recorder;
 mod scheduler;
+mod sectors;
 mod simulated;

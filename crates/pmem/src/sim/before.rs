@@ -12,14 +12,16 @@ pub(crate) struct Before {
     pub(crate) directory: Directory,
     /// Places taken by inherited stores.
     pub(crate) places: u32,
+    /// Whether sectors reach the medium rather than lines.
+    pub(crate) is_paged: bool,
 }
 
 impl Before {
     /// These files, with all their bytes and names durable.
-    pub(crate) fn durable(files: Vec<(u32, ImageFile)>) -> Before {
+    pub(crate) fn durable(files: Vec<(u32, ImageFile)>, is_paged: bool) -> Before {
         let durable = files.iter().map(|(number, file)| (file.name.clone(), *number)).collect();
         let files = files.iter().map(|(number, file)| (*number, FileState::of(file))).collect();
-        Before { files, directory: Directory { durable, open: Vec::new() }, places: 0 }
+        Before { files, directory: Directory { durable, open: Vec::new() }, places: 0, is_paged }
     }
 
     /// Number and content of each file that has a name, as a program sees them.

@@ -61,8 +61,12 @@ impl FileState {
         Arc::make_mut(page).0[at % PAGE_BYTES..][..LINE].copy_from_slice(bytes);
     }
 
-    /// Makes all stores past the cache durable.
-    pub(crate) fn drain(&mut self) {
+    /// Makes all stores past the cache durable; on a page medium they are like others from now on.
+    pub(crate) fn drain(&mut self, is_paged: bool) {
+        if is_paged {
+            self.open.values_mut().flat_map(|open| &mut open.pending).for_each(|pending| pending.nt = false);
+            return;
+        }
         let lines: Vec<u32> = self.open.keys().copied().collect();
         lines.into_iter().for_each(|line| self.settle(line, |pending| pending.nt));
     }

@@ -1,8 +1,10 @@
 //! Stores of a recorded region: each takes effect and reports to the tap, in one order for all
 //! threads.
 //!
+//! On a page medium that has failed a store takes effect and reports nothing: it reaches no file.
 //! Every event may first pass the scheduler's token on, so that a seed decides the interleaving.
 
+use super::syncs::Syncs;
 use crate::sync::{fencing, reached, step};
 use crate::trace::{Access, Site, Tap};
 use crate::units::WORD_BYTES;
@@ -15,11 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Wire {
     tap: Arc<dyn Tap>,
     order: Arc<Mutex<()>>,
+    /// Those of a page medium.
+    syncs: Option<Arc<Syncs>>,
 }
 
 impl Wire {
-    pub(crate) fn new(tap: Arc<dyn Tap>) -> Wire {
-        Wire { tap, order: Arc::default() }
+    pub(crate) fn new(tap: Arc<dyn Tap>, syncs: Option<Arc<Syncs>>) -> Wire {
+        Wire { tap, order: Arc::default(), syncs }
     }
 
     /// May switch threads, then keeps all other events of the medium out until dropped.
@@ -30,19 +34,22 @@ impl Wire {
 
     /// Keeps all events of the medium out until dropped.
     pub(crate) fn hold(&self) -> Event<'_> {
-        Event { tap: &*self.tap, _order: self.order.lock() }
+        let order = self.order.lock();
+        let has_failed = self.syncs.as_ref().is_some_and(|syncs| syncs.has_failed());
+        Event { tap: (!has_failed).then_some(&*self.tap), _order: order }
     }
 }
 
 /// An event about to happen.
 pub(crate) struct Event<'a> {
-    tap: &'a dyn Tap,
+    /// None once the medium has failed.
+    tap: Option<&'a dyn Tap>,
     _order: MutexGuard<'a, ()>,
 }
 
 impl Event<'_> {
     pub(crate) fn record(&self, access: Access<'_>, site: Site) {
-        self.tap.record(access, site);
+        self.tap.inspect(|tap| tap.record(access, site));
         reached(site);
     }
 }
@@ -135,7 +142,11 @@ impl Hook {
 
     pub(crate) fn fence(&self, site: Site) {
         fencing(site);
-        self.wire.begin().record(Access::Fence, site);
+        let event = self.wire.begin();
+        let synced = self.wire.syncs.as_ref().is_none_or(|syncs| syncs.sync("a file flushed before", "sync").is_ok());
+        if synced {
+            event.record(Access::Fence, site);
+        }
     }
 
     pub(crate) fn sync(&self, site: Site) {

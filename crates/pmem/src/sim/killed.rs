@@ -11,7 +11,8 @@ const DEAD: u16 = u16::MAX;
 ///
 /// Cached stores that were not fenced stay dirty in the cache and remain subject to the rules of a
 /// power loss (I2): the next process inherits the open lines. Non-temporal stores are on the
-/// medium: a processor drains them when it leaves the process. Files and names are as the process
+/// medium: a processor drains them when it leaves the process; on a page medium they are in the
+/// kernel's cache, as the others are. Files and names are as the process
 /// last saw them, synced or not.
 ///
 /// Places in the trace of inherited stores come before all of the new trace: they are numbered
@@ -34,10 +35,10 @@ impl Killed {
 impl Point<'_> {
     /// State after a process killed at this moment.
     pub fn kill(&self) -> Killed {
-        let mut before =
-            Before { files: self.machine.files.clone(), directory: self.machine.directory.clone(), places: 0 };
+        let (files, directory) = (self.machine.files.clone(), self.machine.directory.clone());
+        let mut before = Before { files, directory, places: 0, is_paged: self.machine.is_paged };
         for file in before.files.values_mut() {
-            file.drain();
+            file.drain(before.is_paged);
             for open in file.open.values_mut() {
                 for (place, pending) in open.pending.iter_mut().enumerate() {
                     (pending.at, pending.thread) = (place as u32, DEAD);

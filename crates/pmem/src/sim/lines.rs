@@ -49,6 +49,13 @@ impl OpenLine {
         bytes
     }
 
+    /// The line with those of its stores that were made up to place `at` of the trace.
+    pub(crate) fn until(&self, durable: &LineBytes, at: u32) -> LineBytes {
+        let mut bytes = *durable;
+        self.pending.iter().filter(|pending| pending.at <= at).for_each(|pending| put(&mut bytes, pending));
+        bytes
+    }
+
     /// The line with a random legal choice of its stores: of the cached ones a prefix, of the
     /// others any.
     pub(crate) fn partial(&self, durable: &LineBytes, random: &mut Random) -> LineBytes {

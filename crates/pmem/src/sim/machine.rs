@@ -24,6 +24,8 @@ pub(crate) struct Machine {
     /// By number; files that no crash can leave with a name are gone.
     pub(crate) files: FxHashMap<u32, FileState>,
     pub(crate) directory: Directory,
+    /// Whether sectors reach the medium rather than lines.
+    pub(crate) is_paged: bool,
     threads: Vec<ThreadState>,
 }
 
@@ -34,6 +36,7 @@ impl Machine {
         Machine {
             files: trace.base.files.clone(),
             directory: trace.base.directory.clone(),
+            is_paged: trace.base.is_paged,
             threads: (0..threads).map(|_| ThreadState::default()).collect(),
         }
     }
@@ -83,7 +86,7 @@ impl Machine {
             }
             EventKind::Ended => {
                 for file in self.files.values_mut() {
-                    file.drain();
+                    file.drain(self.is_paged);
                 }
                 self.threads.iter_mut().for_each(|thread| *thread = ThreadState::default());
             }

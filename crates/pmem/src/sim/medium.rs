@@ -7,6 +7,7 @@
 use super::hook::{Event, Hook, Wire};
 use super::image::{Image, ImageFile};
 use super::memory::{Buffer, padded};
+use super::syncs::Syncs;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
@@ -28,6 +29,8 @@ pub struct SimMedium {
     used: Arc<AtomicU64>,
     failing: Arc<AtomicBool>,
     wire: Option<Wire>,
+    /// Those of a page medium.
+    syncs: Option<Arc<Syncs>>,
     modules: Option<Modules>,
 }
 
@@ -99,17 +102,20 @@ impl Drop for SimFile {
 struct SimBacking {
     name: String,
     failing: Arc<AtomicBool>,
+    syncs: Option<Arc<Syncs>>,
     /// The memory lives as long as the mapping.
     file: Arc<SimFile>,
 }
 
 impl Backing for SimBacking {
     fn deep_flush(&self, _offset: u64, _len: u64) -> Result<()> {
-        refuse_if(&self.failing, &self.name, "deep flush")
+        refuse_if(&self.failing, &self.name, "deep flush")?;
+        self.syncs.as_ref().map_or(Ok(()), |syncs| syncs.health().check())
     }
 
     fn sync(&self) -> Result<()> {
-        refuse_if(&self.failing, &self.name, "sync")
+        refuse_if(&self.failing, &self.name, "sync")?;
+        self.syncs.as_ref().map_or(Ok(()), |syncs| syncs.sync(&self.name, "sync"))
     }
 
     fn populate(&self, _offset: u64, _len: u64) -> Result<()> {
@@ -139,6 +145,7 @@ impl SimMedium {
             used: Arc::default(),
             failing: Arc::default(),
             wire: None,
+            syncs: None,
             modules: None,
         }
     }
@@ -192,8 +199,33 @@ impl SimMedium {
     /// The same medium, with every event from now on sent to `tap`. Regions mapped earlier stay
     /// unrecorded.
     pub fn recording(mut self, tap: Arc<dyn Tap>) -> SimMedium {
-        self.wire = Some(Wire::new(tap));
+        self.wire = Some(Wire::new(tap, self.syncs.clone()));
         self
+    }
+
+    /// The same medium, as a page medium, before it is recorded: a fence syncs pages, and can fail
+    /// ([`SimMedium::fail_sync_after`]); a crash leaves sectors rather than lines.
+    pub fn paged(mut self) -> SimMedium {
+        assert!(self.wire.is_none(), "a medium is paged before it is recorded");
+        self.syncs = Some(Arc::new(Syncs::new()));
+        self
+    }
+
+    /// Whether it is a page medium.
+    pub(super) fn is_paged(&self) -> bool {
+        self.syncs.is_some()
+    }
+
+    /// Fences and syncs of a page medium that is recorded, or was asked to fail.
+    pub fn sync_count(&self) -> u64 {
+        self.syncs.as_ref().map_or(0, |syncs| syncs.count())
+    }
+
+    /// Lets a sync or, if the medium is recorded, a fence of a page medium fail, after `count` more
+    /// that do what they should. From then on the program sees what it stores, and no image does:
+    /// nothing reaches the medium any more.
+    pub fn fail_sync_after(&self, count: u64) {
+        self.syncs.iter().for_each(|syncs| syncs.fail_after(count));
     }
 
     /// Lets every sync and deep flush fail from now on (or work again), to test what is done about
@@ -226,7 +258,12 @@ impl SimMedium {
             functions: PLAIN,
             hook: self.wire.as_ref().map(|wire| Hook { region: file.number, wire: wire.clone() }),
             model: None,
-            backing: Box::new(SimBacking { name: name.to_owned(), failing: self.failing.clone(), file }),
+            backing: Box::new(SimBacking {
+                name: name.to_owned(),
+                failing: self.failing.clone(),
+                syncs: self.syncs.clone(),
+                file,
+            }),
         };
         // SAFETY: the buffer is page-aligned, at least len bytes and padded to whole pages, and
         // lives in the backing.
@@ -256,6 +293,7 @@ fn refuse_if(failing: &AtomicBool, what: &str, action: &'static str) -> Result<(
 impl Medium for SimMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
         check_name(name)?;
+        self.health().check()?;
         let event = self.begin();
         let mut directory = self.files.lock();
         if directory.by_name.contains_key(name) {
@@ -281,6 +319,7 @@ impl Medium for SimMedium {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        self.health().check()?;
         let event = self.begin();
         self.files.lock().by_name.remove(name).ok_or_else(|| Error::not_found(name))?;
         record(event, Access::Remove { name }, Location::caller());
@@ -289,6 +328,7 @@ impl Medium for SimMedium {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(to)?;
+        self.health().check()?;
         let event = self.begin();
         let mut directory = self.files.lock();
         let file = directory.by_name.remove(from).ok_or_else(|| Error::not_found(from))?;
@@ -302,19 +342,22 @@ impl Medium for SimMedium {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        refuse_if(&self.failing, "the simulated directory", "sync of the directory")?;
-        record(self.begin(), Access::SyncDir, Location::caller());
+        let (what, action) = ("the simulated directory", "sync of the directory");
+        refuse_if(&self.failing, what, action)?;
+        let event = self.begin();
+        self.syncs.as_ref().map_or(Ok(()), |syncs| syncs.sync(what, action))?;
+        record(event, Access::SyncDir, Location::caller());
         Ok(())
     }
 
     fn health(&self) -> Health {
-        Health::SOUND
+        self.syncs.as_ref().map_or(Health::SOUND, |syncs| syncs.health())
     }
 
     fn info(&self) -> MediumInfo {
         MediumInfo {
-            mode: Mode::Emulated,
-            granularity: Granularity::CacheLine,
+            mode: if self.is_paged() { Mode::Page } else { Mode::Emulated },
+            granularity: if self.is_paged() { Granularity::Page } else { Granularity::CacheLine },
             directory: None,
             map_sync: false,
             dax_attribute: false,

@@ -16,6 +16,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Lines of a page, and of a sector, the unit in which a disk writes.
+const PAGE_LINES: u32 = 64;
+const SECTOR_LINES: u32 = 8;
 /// Units up to which every combination is made.
 const EXHAUSTIVE_UNITS_MAX: usize = 4;
 /// Seeded choices made of a point with more units.
@@ -42,7 +45,9 @@ pub enum PointKind {
 ///
 /// Open state falls into independent units: each open line, each file whose size is not synced,
 /// each change of the directory since its last sync. An image decides for each whether it survived:
-/// not, wholly, or (a line) by a legal choice of its stores or (a size) in part. Up to four units
+/// not, wholly, or (a line) by a legal choice of its stores or (a size) in part. On a page medium
+/// the units are pages instead of lines, and one that survives in part is torn: each sector of it
+/// is as it was at some moment since, whatever the others are. Up to four units
 /// all combinations are made; otherwise the two extremes and seeded choices, among them each time
 /// all units but one and one unit alone.
 pub struct Point<'a> {
@@ -71,6 +76,7 @@ enum Fate {
 
 struct Line<'a> {
     number: u32,
+    unit: usize,
     open: &'a OpenLine,
     durable: &'a LineBytes,
     durable_hash: u128,
@@ -78,7 +84,7 @@ struct Line<'a> {
     full_hash: u128,
 }
 
-/// Open state at a point. Units are the lines, then the sizes, then the changes.
+/// Open state at a point. Units are the lines or pages, then the sizes, then the changes.
 struct Open<'a> {
     machine: &'a Machine,
     lines: Vec<Line<'a>>,
@@ -175,24 +181,32 @@ impl<'a> Open<'a> {
         let mut numbers: Vec<u32> = machine.files.keys().copied().collect();
         numbers.sort_unstable();
         let (mut lines, mut ranges, mut sizes) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
+        let mut units = 0;
         for number in &numbers {
             let file = &machine.files[number];
             let begin = lines.len();
             lines.extend(file.open.iter().map(|(line, open)| Line::new(file, *line, open)));
             lines[begin..].sort_unstable_by_key(|line| line.number);
+            let is_one =
+                |a: &Line<'_>, b: &Line<'_>| machine.is_paged && a.number / PAGE_LINES == b.number / PAGE_LINES;
+            for unit in lines[begin..].chunk_by_mut(is_one) {
+                unit.iter_mut().for_each(|line| line.unit = units);
+                units += 1;
+            }
             ranges.insert(*number, begin..lines.len());
         }
         for number in numbers.iter().filter(|number| !machine.files[number].synced) {
-            sizes.insert(*number, lines.len() + sizes.len());
+            sizes.insert(*number, units + sizes.len());
         }
-        let first_change = lines.len() + sizes.len();
+        let first_change = units + sizes.len();
         let units = first_change + machine.directory.open.len();
         Open { machine, lines, ranges, sizes, first_change, units }
     }
 
     /// Whether a unit can survive in part.
     fn has_parts(&self) -> bool {
-        !self.sizes.is_empty() || self.lines.iter().any(|line| line.open.pending.len() > 1)
+        let is_torn = |line: &Line<'_>| self.machine.is_paged || line.open.pending.len() > 1;
+        !self.sizes.is_empty() || self.lines.iter().any(is_torn)
     }
 
     /// The image in which each unit has its fate, if `wanted` by its hash.
@@ -229,25 +243,49 @@ impl<'a> Open<'a> {
         };
         let mut content = pages_content;
         let mut overlay = Vec::new();
-        let range = self.ranges[&number].clone();
-        for (line, fate) in self.lines[range.clone()].iter().zip(&fates[range]) {
-            if u64::from(line.number) * 64 >= len {
-                continue;
-            }
-            let (bytes, hash) = match fate {
-                Fate::Lost => continue,
-                Fate::Survives => (line.full, line.full_hash),
-                Fate::InPart => {
-                    let bytes = line.open.partial(line.durable, random);
-                    (bytes, hash::line(line.number, &bytes))
-                }
-            };
+        let mut put = |line: &Line<'_>, bytes: LineBytes, hash: u128| {
             if hash != line.durable_hash {
                 content ^= line.durable_hash ^ hash;
                 overlay.push((line.number, bytes));
             }
+        };
+        let lines = &self.lines[self.ranges[&number].clone()];
+        // The file may end before.
+        let lines = &lines[..lines.partition_point(|line| u64::from(line.number) * 64 < len)];
+        for unit in lines.chunk_by(|a, b| a.unit == b.unit) {
+            match fates[unit[0].unit] {
+                Fate::Lost => {}
+                Fate::Survives => unit.iter().for_each(|line| put(line, line.full, line.full_hash)),
+                Fate::InPart if self.machine.is_paged => torn(unit, random, |line, bytes| {
+                    put(line, bytes, hash::line(line.number, &bytes));
+                }),
+                Fate::InPart => {
+                    for line in unit {
+                        let bytes = line.open.partial(line.durable, random);
+                        put(line, bytes, hash::line(line.number, &bytes));
+                    }
+                }
+            }
         }
         (ImageFile { name: name.clone(), len, pages, content: Some(pages_content), overlay }, content)
+    }
+}
+
+/// Tears the open lines of one page at the bounds of sectors: calls `put` with what becomes of
+/// those that survive.
+fn torn(page: &[Line<'_>], random: &mut Random, mut put: impl FnMut(&Line<'_>, LineBytes)) {
+    for sector in page.chunk_by(|a, b| a.number / SECTOR_LINES == b.number / SECTOR_LINES) {
+        match random.below(4) {
+            0 => {}
+            1 => sector.iter().for_each(|line| put(line, line.full)),
+            _ => {
+                // The moment after one of its stores: a sector is written whole.
+                let stores: Vec<u32> =
+                    sector.iter().flat_map(|line| &line.open.pending).map(|store| store.at).collect();
+                let moment = stores[random.below(stores.len() as u64) as usize];
+                sector.iter().for_each(|line| put(line, line.open.until(line.durable, moment)));
+            }
+        }
     }
 }
 
@@ -256,6 +294,6 @@ impl<'a> Line<'a> {
         let durable = file.line(number);
         let full = open.full(durable);
         let (durable_hash, full_hash) = (hash::line(number, durable), hash::line(number, &full));
-        Line { number, open, durable, durable_hash, full, full_hash }
+        Line { number, unit: 0, open, durable, durable_hash, full, full_hash }
     }
 }

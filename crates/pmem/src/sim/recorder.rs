@@ -38,7 +38,7 @@ impl Recorder {
     /// unrecorded.
     pub fn attach(medium: SimMedium) -> (SimMedium, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
-        recorder.inner.lock().trace.base = Before::durable(medium.numbered_files());
+        recorder.inner.lock().trace.base = Before::durable(medium.numbered_files(), medium.is_paged());
         (medium.recording(recorder.clone()), recorder)
     }
 
@@ -47,6 +47,7 @@ impl Recorder {
     pub fn resume(killed: Killed) -> (SimMedium, Arc<Recorder>) {
         let recorder = Arc::new(Recorder::default());
         let medium = SimMedium::of_files(killed.0.seen(), &killed.0.files);
+        let medium = if killed.0.is_paged { medium.paged() } else { medium };
         recorder.inner.lock().trace.base = killed.0;
         (medium.recording(recorder.clone()), recorder)
     }
