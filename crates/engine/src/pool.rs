@@ -135,16 +135,10 @@ impl Pool {
         self.catalog.chain().fence();
     }
 
-    /// Fails with ReadOnlyPool if the pool has failed stop.
+    /// Fails with ReadOnlyPool, and the reason, if the pool has failed stop, or its medium has.
     #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if !self.log.is_failed() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::ReadOnlyPool,
-            "the pool has failed stop and is read-only; see the error log for the cause, mend it and restart",
-        ))
+        self.log.check_running().map_err(Error::from)
     }
 
     /// Refuses a table of another pool, whose rows this pool's snapshots and locks do not hold, and

@@ -42,6 +42,7 @@ mod killed_purge;
 mod large_rows;
 mod locality;
 mod merged_commits;
+mod page_medium;
 mod purge_ahead;
 mod removals;
 mod reuse;

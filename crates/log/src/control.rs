@@ -50,6 +50,7 @@ impl<'a> Control<'a> {
     /// if few are left. A failure stops the pool.
     pub(crate) fn write(&mut self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         let log = self.log;
+        // The medium too: what was fenced before may be what this write says is durable.
         log.check_running()?;
         let mut next = self.ledger.superblock().clone();
         change(&mut next);

@@ -86,6 +86,10 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
         copy_group(log, *from, *to);
     }
     log.place(ending).region.fence();
+    if let Err(error) = log.check_fenced() {
+        log.withdraw(&mut pins, 0);
+        return Err(error);
+    }
     state.records = records;
     state.ending = Some(ending);
     log.withdraw(&mut std::mem::replace(&mut state.pins, pins), 0);

@@ -179,6 +179,15 @@ impl Log {
         self.shared.fail_stop(reason);
     }
 
+    /// Fails if the pool takes no more changes, with the reason.
+    ///
+    /// # Errors
+    /// FailStop.
+    #[inline]
+    pub fn check_running(&self) -> Result<()> {
+        self.shared.check_running()
+    }
+
     /// Whether the pool takes no more changes.
     #[inline]
     pub fn is_failed(&self) -> bool {

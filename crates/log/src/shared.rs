@@ -1,7 +1,7 @@
 //! State that all users of a running log share.
 //!
 //! Lock order: the ledger (control), then a prepared transaction's state, then the rest, which are
-//! leaves. Keeps (I11).
+//! leaves. Keeps (I1), (I11).
 
 use crate::error::{Error, Result};
 use crate::format::{GRANULE_BYTES, LAG_UNKNOWN};
@@ -14,7 +14,7 @@ use crate::watermark::{SLOTS, SLOTS_STORED, Watermark, slots_for};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex, RwLock};
-use perdura_pmem::{Medium, Mutant, Region};
+use perdura_pmem::{Health, Medium, Mutant, Region};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -28,6 +28,8 @@ pub(crate) type FlushHook = dyn Fn() + Send + Sync;
 /// State of a running log.
 pub(crate) struct Shared {
     pub(crate) medium: Arc<dyn Medium>,
+    /// The medium's.
+    health: Health,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
     /// Generations the log shrinks back to.
@@ -83,6 +85,7 @@ impl Shared {
         let mark = |slots: u64| Watermark::new(start.horizon, slots_for(granules, slots));
         let (durable, visible, stored) = (mark(SLOTS), mark(SLOTS), mark(SLOTS_STORED));
         Shared {
+            health: start.medium.health(),
             medium: start.medium,
             lanes: start.lanes,
             lane_bytes: start.lane_bytes,
@@ -172,9 +175,16 @@ impl Shared {
         }
     }
 
-    /// Notes that the record of commit `csn` is durable.
+    /// Notes that the record of commit `csn`, which this thread has fenced, is durable: unless the
+    /// medium has failed. Then the pool has stopped, and no commit from this one on is ever called
+    /// durable.
     #[inline]
     pub(crate) fn mark_durable(&self, csn: Csn) {
+        // Planted: nobody asks whether the fence did what it should.
+        if self.check_fenced().is_err() && !perdura_pmem::planted(Mutant::FailedFenceUnasked) {
+            self.durable.refuse(csn);
+            return;
+        }
         let mut watch = self.stages.watch();
         self.durable.mark(csn);
         watch.end(LogStage::Durable);
@@ -203,9 +213,21 @@ impl Shared {
         Waiting(self)
     }
 
+    /// Fails if the pool has stopped, or stops with its medium here.
     #[inline]
     pub(crate) fn check_running(&self) -> Result<()> {
-        if self.is_failed() { Err(self.failure()) } else { Ok(()) }
+        if self.is_failed() || self.check_fenced().is_err() { Err(self.failure()) } else { Ok(()) }
+    }
+
+    /// Whether all that this thread has fenced is durable, and what it has read is what was stored.
+    /// Asked after a fence, before anybody is told of what it covers (I1): a medium that has failed
+    /// stops the pool (I11).
+    #[inline]
+    pub(crate) fn check_fenced(&self) -> Result<()> {
+        self.health.check().map_err(|error| {
+            self.fail_stop(&error.to_string());
+            error.into()
+        })
     }
 
     #[inline]

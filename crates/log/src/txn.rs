@@ -167,7 +167,7 @@ impl LogTxn {
     }
 
     /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn
-    /// covers the CSN as soon as it covers those before.
+    /// covers the CSN as soon as it covers those before; if the medium has failed it never does.
     ///
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
@@ -188,7 +188,8 @@ impl LogTxn {
     /// from now on it can commit at any time, even after a crash. Reserves the space of its ending.
     ///
     /// # Errors
-    /// TooLarge, LogFull, FailStop, Medium. The transaction is as before.
+    /// TooLarge, LogFull, FailStop, Medium. The transaction is as before; if the medium has failed,
+    /// the next recovery may find it prepared.
     pub fn prepare(&mut self, xid: &[u8], body: &[u8]) -> Result<()> {
         assert!(self.prepared.is_none() && self.csn == 0, "transaction {} has ended or is prepared", self.id);
         let _span = span("prepare");
@@ -207,6 +208,7 @@ impl LogTxn {
         let (txid, chunks, chained) = (self.id, self.chunks, self.chained);
         staged.seal(&Header { length, csn: 0, txid, lag: 0, kind: Kind::Prepare, chunks, chained });
         place.region.fence();
+        log.check_fenced()?;
         self.unhold();
         let records = self.records.drain(..).map(|chunk| chunk.placed).chain([placed]).collect();
         // The pinned generation cannot be armed anew, so its activation is that of the record.
@@ -248,7 +250,7 @@ impl LogTxn {
     /// writes nothing.
     ///
     /// # Errors
-    /// FailStop: a prepared transaction stays prepared in the pool.
+    /// FailStop, Medium: a prepared transaction stays prepared in the pool.
     pub fn rollback(mut self) -> Result<()> {
         let Some(prepared) = self.prepared.take() else { return Ok(()) };
         let log = &*self.home.log;
@@ -272,6 +274,7 @@ impl LogTxn {
                 chained,
             });
             place.region.fence();
+            log.check_fenced()?;
             state.ended = true;
             log.release(&mut state.pins, 0);
         }

@@ -51,6 +51,8 @@ pub(crate) struct Watermark {
     slots: Box<[AtomicU64]>,
     shards: [CachePadded<Shard>; SHARDS],
     stopped: AtomicBool,
+    /// The lowest CSN that will never be marked.
+    refused: AtomicU64,
 }
 
 impl Watermark {
@@ -65,6 +67,7 @@ impl Watermark {
             slots,
             shards: Default::default(),
             stopped: AtomicBool::new(false),
+            refused: AtomicU64::new(Csn::MAX),
         }
     }
 
@@ -155,7 +158,7 @@ impl Watermark {
         shard.waiters.fetch_add(1, SeqCst);
         let mut guard = shard.lock.lock();
         let mut grace = GRACE_ROUNDS;
-        while self.load() < csn && grace > 0 {
+        while self.load() < csn && grace > 0 && csn < self.refused.load(SeqCst) {
             if self.stopped.load(SeqCst) {
                 shard.moved.wait_for(&mut guard, GRACE_ROUND);
                 grace -= 1;
@@ -166,6 +169,13 @@ impl Watermark {
         drop(guard);
         shard.waiters.fetch_sub(1, SeqCst);
         self.load() >= csn
+    }
+
+    /// Notes that `csn` will never be marked: whoever comes to wait for it, or for a later one,
+    /// does not. Those who wait already are ended by [`Watermark::stop`].
+    #[cold]
+    pub(crate) fn refuse(&self, csn: Csn) {
+        self.refused.fetch_min(csn, SeqCst);
     }
 
     /// Ends all waits soon. CSNs under way will still be marked; others may never be.
@@ -244,6 +254,17 @@ mod tests {
             }
         });
         assert_eq!(mark.load(), COUNT);
+    }
+
+    /// Hazard: the session whose commit failed waits for the grace of those that may yet succeed.
+    #[test]
+    fn nobody_waits_for_a_mark_that_is_refused() {
+        let mark = Watermark::new(0, 4);
+        mark.refuse(3);
+        mark.refuse(2);
+        assert!(!mark.wait(2) && !mark.wait(3), "without a stop, and at once");
+        mark.mark(1);
+        assert!(mark.wait(1));
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Fail stop (I11): what goes on after a failure and what does not. Tests (I5).
+//! Fail stop (I11): what goes on after a failure and what does not. Tests (I1), (I5).
 
 use crate::support::{commit, create, opened, recover, tiny};
-use perdura_log::{ErrorKind, LogConfig};
+use perdura_log::{ErrorKind, Log, LogConfig};
+use perdura_pmem::trace::{Access, Site, Tap};
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
@@ -42,6 +43,68 @@ fn a_superblock_that_cannot_be_written_stops_the_pool() {
     drop(log);
     let (log, _) = recover(&medium, &config).expect("the pool itself is whole");
     assert_eq!(log.last_csn(), 1);
+}
+
+/// Records nothing; a medium with a tap counts its fences as syncs.
+struct Nowhere;
+
+impl Tap for Nowhere {
+    fn record(&self, _access: Access<'_>, _site: Site) {}
+}
+
+/// A log on a page medium.
+fn paged() -> (Arc<SimMedium>, Log) {
+    let sim = Arc::new(SimMedium::new().paged().recording(Arc::new(Nowhere)));
+    let medium: Arc<dyn Medium> = sim.clone();
+    create(&medium, &tiny(1, 2), 1);
+    let (log, _) = recover(&medium, &tiny(1, 2)).expect("it recovers");
+    (sim, log)
+}
+
+#[test]
+fn a_commit_whose_fence_fails_is_never_durable_and_stops_the_pool() {
+    let (sim, log) = paged();
+    let before = commit(&log, 0, b"x");
+    let mut txn = log.begin(0);
+    let reservation = txn.reserve(3).expect("room");
+    sim.fail_sync_after(0);
+    let csn = txn.commit(reservation, b"end");
+    assert!(!log.wait_durable(csn) && log.is_failed());
+    assert_eq!((log.durable_csn(), csn), (before, before + 1), "the CSN is taken, and never durable (I5)");
+    let error = log.begin(0).reserve(1).expect_err("stopped");
+    assert_eq!(error.kind(), ErrorKind::FailStop, "{error}");
+    assert!(error.to_string().contains("os error 5") && error.to_string().contains("restart"), "{error}");
+    assert!(log.checkpoint().is_err());
+}
+
+#[test]
+fn a_prepared_transaction_is_none_before_its_fence_and_stays_one_without_that_of_its_rollback() {
+    let (sim, log) = paged();
+    sim.fail_sync_after(0);
+    let error = log.begin(0).prepare(b"x", b"").expect_err("the fence has failed");
+    assert_eq!(error.kind(), ErrorKind::Medium, "{error}");
+    assert!(log.is_failed());
+
+    let (sim, log) = paged();
+    let mut txn = log.begin(0);
+    txn.prepare(b"x", b"").expect("room");
+    sim.fail_sync_after(0);
+    assert!(txn.rollback().is_err() && log.is_failed());
+}
+
+/// Hazard: words that a checkpoint says are durable were fenced in vain, in another file than the
+/// superblock.
+#[test]
+fn a_checkpoint_asks_whether_the_words_that_it_covers_were_fenced() {
+    let (sim, log) = paged();
+    let csn = commit(&log, 0, b"x");
+    let words = sim.create("words", 4096).expect("room");
+    log.set_flush_stored(Box::new(move || words.persist(0, 8)));
+    let before = sim.sync_count();
+    sim.fail_sync_after(0);
+    let error = log.checkpoint().expect_err("the words are not durable");
+    assert!(error.to_string().contains("os error 5"), "{error}");
+    assert_eq!((sim.sync_count() - before, log.checkpoint_csn()), (1, 0), "{csn} is not covered");
 }
 
 #[test]

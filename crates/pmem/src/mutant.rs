@@ -29,6 +29,7 @@ pub enum Mutant {
     InvalidGranuleEndsScan,
     PreparedRollbackNotLogged,
     CsnFilledWhenTaken,
+    FailedFenceUnasked,
     // Transactions, versions, space and recovery of the engine.
     PublishBeforeEarlierDurable,
     BulkPagePublishedBeforeRecord,

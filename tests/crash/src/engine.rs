@@ -3,6 +3,7 @@
 pub mod closing;
 mod definitions;
 pub mod drill;
+mod failing;
 mod handover;
 pub mod history;
 mod holding;
@@ -102,6 +103,10 @@ impl Subject for Scenario {
     fn images_max(&self) -> u64 {
         // A script repeats one thing; it is there for the mutations.
         if self.script.is_some() { 1000 } else { 6000 }
+    }
+
+    fn is_paged(&self) -> bool {
+        self.is_paged
     }
 
     fn device_bytes(&self) -> Option<u64> {

@@ -79,6 +79,7 @@ impl<S: Subject> Run<S> {
     /// As [`Run::record`], with a scheduler of the caller's.
     pub fn scheduled(scenario: &'static S, seed: u64, scheduler: Scheduler) -> Run<S> {
         let device = scenario.device_bytes().map_or_else(SimMedium::new, SimMedium::with_capacity);
+        let device = if scenario.is_paged() { device.paged() } else { device };
         let (medium, recorder) = Recorder::attach(device);
         let history = {
             let _attached = trace::attach(recorder.clone());

@@ -115,6 +115,11 @@ pub trait Subject: Sized + Sync + 'static {
         &[]
     }
 
+    /// Whether its pool is on a page medium.
+    fn is_paged(&self) -> bool {
+        false
+    }
+
     /// Images of a run after which a campaign goes on to the next.
     fn images_max(&self) -> u64 {
         6000

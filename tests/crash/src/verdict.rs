@@ -44,6 +44,7 @@ impl Start {
 pub fn record_recovery<S: Subject>(start: Start, scenario: &S) -> Result<Trace, String> {
     guarded(|| {
         let (medium, recorder) = match start {
+            Start::Image(image) if scenario.is_paged() => Recorder::attach(SimMedium::from_image(image).paged()),
             Start::Image(image) => Recorder::attach(SimMedium::from_image(image)),
             Start::Killed(killed) => Recorder::resume(killed),
         };

@@ -2,6 +2,7 @@
 //! failed persist.
 
 use super::closing;
+use super::failing;
 use super::holding;
 use super::locking;
 use super::rekeyed;
@@ -16,7 +17,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 29] = [
+pub const DRILLS: [Drill; 30] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -45,6 +46,7 @@ pub const DRILLS: [Drill; 29] = [
     Drill { name: "tables that are defined anew", seeds: 1, run: tables_defined_anew },
     Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
     Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
+    Drill { name: "failed sync", seeds: 60, run: failed_sync },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -137,6 +139,11 @@ fn tables_defined_anew(_seed: u64, _stall: Stall) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A sync of a page medium fails, by the seed's number.
+fn failed_sync(seed: u64, _stall: Stall) -> Result<(), String> {
+    failing::run(seed, scenario("pages")?.config())
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work

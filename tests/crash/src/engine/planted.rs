@@ -104,6 +104,12 @@ pub const PLANTED: &[Planted] = &[
         "the rollback of a prepared transaction is not logged",
         "prepared",
     ),
+    planted(
+        Mutant::FailedFenceUnasked,
+        "(I1), (I11), a page medium",
+        "a commit counts as durable although the medium has failed",
+        "failed sync",
+    ),
     planted(Mutant::CsnFilledWhenTaken, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(
         Mutant::PublishBeforeEarlierDurable,

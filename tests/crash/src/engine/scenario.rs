@@ -22,6 +22,8 @@ pub struct Scenario {
     pub mix: Mix,
     /// Work of each thread instead of transactions chosen at random.
     pub script: Option<Script>,
+    /// Whether the pool is on a page medium.
+    pub is_paged: bool,
     /// Whether the tables have indexes.
     pub keyed: bool,
     /// Times the pool is opened. The process is killed in between.
@@ -56,6 +58,7 @@ const USUAL: Scenario = Scenario {
     transactions: 16,
     mix: &[],
     script: None,
+    is_paged: false,
     keyed: false,
     rounds: 1,
     scans: 0,
@@ -71,7 +74,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 36] = [
+pub const SCENARIOS: [Scenario; 37] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -85,6 +88,24 @@ pub const SCENARIOS: [Scenario; 36] = [
             (Purge, 1),
         ],
         scans: 6,
+        ..USUAL
+    },
+    // Sectors get there instead of lines; small, for the rules are those of lines.
+    Scenario {
+        name: "pages",
+        transactions: 10,
+        mix: &[
+            (Insert, 3),
+            (Bulk, 1),
+            (Update, 4),
+            (Delete, 2),
+            (Rollback, 1),
+            (Prepare, 1),
+            (Checkpoint, 1),
+            (Purge, 1),
+        ],
+        is_paged: true,
+        keyed: true,
         ..USUAL
     },
     Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },

@@ -1,0 +1,223 @@
+//! Hazard: on a disk a sync fails, and the pool acknowledges what is lost, or what waited for that
+//! sync is written and spoils what was acknowledged before. Each sync may be the one that fails.
+//! Tests (I1), (I3), (I11).
+
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config};
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Result, Session};
+use perdura_pmem::sim::{Image, PointKind, Random, Recorder, ReplayOptions, Seen, Trace};
+use perdura_pmem::{FileMedium, Medium, Mode, SimMedium};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The second has room for two entries in a leaf, so leaves split and join all the time.
+const KINDS: [Kind; 2] = [Kind::Number, Kind::Long];
+const TRANSACTIONS: u64 = 40;
+
+/// Outcome of a run: what was acknowledged, and what a commit that was refused would have made of
+/// it.
+#[derive(Default)]
+struct Outcome {
+    has_table: bool,
+    acknowledged: Rows,
+    undecided: Option<Rows>,
+    refusal: Option<Error>,
+}
+
+/// Creates a table and changes it until the pool refuses.
+fn run(engine: &Engine, seed: u64) -> Outcome {
+    let mut outcome = Outcome::default();
+    let keyed = match Keyed::try_create(engine, "t", &KINDS) {
+        Ok(keyed) => keyed,
+        Err(error) => {
+            outcome.refusal = Some(error);
+            return outcome;
+        }
+    };
+    outcome.has_table = true;
+    let mut random = Random::new(seed);
+    let mut number = 0;
+    for round in 0..TRANSACTIONS {
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        let mut rows = outcome.acknowledged.clone();
+        let mut is_decided = true;
+        let written = change(&keyed, &mut txn, &mut rows, &mut number, &mut random).and_then(|()| {
+            is_decided = false;
+            txn.commit()
+        });
+        match written {
+            Ok(_) => outcome.acknowledged = rows,
+            Err(error) => {
+                let _ = txn.rollback();
+                outcome.undecided = (!is_decided).then_some(rows);
+                outcome.refusal = Some(error);
+                return outcome;
+            }
+        }
+        if round % 8 == 5 {
+            let _ = engine.checkpoint();
+            engine.purge();
+        }
+    }
+    outcome
+}
+
+/// Makes one to three changes.
+fn change(keyed: &Keyed, txn: &mut Session, rows: &mut Rows, number: &mut u32, random: &mut Random) -> Result<()> {
+    for _ in 0..1 + random.below(3) {
+        *number += 1;
+        let row = Fields::of(*number).row();
+        let place = random.below(rows.len().max(1) as u64) as usize;
+        let rid = rows.keys().nth(place).copied().filter(|_| random.one_in(2));
+        match rid {
+            None => {
+                rows.insert(keyed.insert(txn, &row)?, row);
+            }
+            Some(rid) if random.one_in(3) => {
+                keyed.delete(txn, rid)?;
+                rows.remove(&rid);
+            }
+            Some(rid) => {
+                keyed.update(txn, rid, &row)?;
+                rows.insert(rid, row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares a pool, opened after the run, with its outcome, and uses it.
+fn check(engine: &Engine, outcome: &Outcome, hint: &str) {
+    let table = match engine.table("t") {
+        Ok(table) => table,
+        Err(error) => {
+            assert!(!outcome.has_table, "{hint}: {error}");
+            return;
+        }
+    };
+    engine.sweep().and_then(|()| table.audit()).unwrap_or_else(|error| panic!("{hint}: {error}"));
+    let keyed = Keyed::open(engine, "t", &KINDS);
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let found: Rows = crate::common::rows(&mut txn, &table).into_iter().collect();
+    let is_expected = found == outcome.acknowledged || outcome.undecided.as_ref() == Some(&found);
+    assert!(
+        is_expected,
+        "{hint}: {} rows found, {} were acknowledged, {:?} would be there after the commit that was refused",
+        found.len(),
+        outcome.acknowledged.len(),
+        outcome.undecided.as_ref().map(Rows::len)
+    );
+    keyed.check_against(&mut txn, &found, ReadView::Newest, hint);
+    keyed.insert(&mut txn, &Fields::of(1_000_000).row()).unwrap_or_else(|error| panic!("{hint}: {error}"));
+    txn.commit().unwrap_or_else(|error| panic!("{hint}: {error}"));
+}
+
+/// A refusal names the file, the system's answer and the remedy.
+fn check_refusal(outcome: &Outcome, file: &str, hint: &str) {
+    let error = outcome.refusal.as_ref().unwrap_or_else(|| panic!("{hint}: nothing was refused"));
+    assert!([ErrorKind::ReadOnlyPool, ErrorKind::Medium].contains(&error.kind()), "{hint}: {error}");
+    let text = error.to_string();
+    assert!(text.contains(file) && text.contains("os error 5") && text.contains("restart"), "{hint}: {text}");
+}
+
+/// A pool in simulated memory of pages, whose sync fails after so many: outcome, recording, and
+/// whether it has failed.
+fn simulated(after: u64) -> (Option<Outcome>, Trace, bool) {
+    let (medium, recorder) = Recorder::attach(SimMedium::new().paged());
+    medium.fail_sync_after(after);
+    let medium = Arc::new(medium);
+    let shared: Arc<dyn Medium> = medium.clone();
+    let outcome = Engine::open(shared, config()).ok().map(|engine| run(&engine, after));
+    (outcome, recorder.finish(), medium.health().check().is_err())
+}
+
+/// The images that a loss of power after the run may leave.
+fn images(trace: &Trace, seed: u64) -> Vec<Image> {
+    let mut images = Vec::new();
+    trace.replay(&ReplayOptions::default(), |point| {
+        if point.kind == PointKind::End {
+            images = point.images(&mut Random::new(seed), &mut Seen::default(), 6);
+        }
+        ControlFlow::Continue(())
+    });
+    images
+}
+
+#[test]
+fn whichever_sync_fails_nothing_that_was_acknowledged_is_lost() {
+    let mut after = 0;
+    loop {
+        let (outcome, trace, has_failed) = simulated(after);
+        let hint = format!("sync {} fails", after + 1);
+        if let (Some(outcome), true) = (&outcome, has_failed)
+            && outcome.refusal.is_some()
+        {
+            check_refusal(outcome, "", &hint);
+        }
+        for (number, image) in images(&trace, after).into_iter().enumerate() {
+            let hint = format!("{hint}, image {number}");
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image));
+            let engine = Engine::open(medium, config()).unwrap_or_else(|error| panic!("{hint}: {error}"));
+            check(&engine, outcome.as_ref().unwrap_or(&Outcome::default()), &hint);
+        }
+        if !has_failed {
+            break;
+        }
+        // Each of those that create the pool and begin, then one in seven.
+        after += if after < 70 { 1 } else { 7 };
+    }
+    assert!(after > 150, "only {after} syncs");
+}
+
+/// A directory on a disk.
+fn directory() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory")
+}
+
+fn open(directory: &TempDir) -> (Arc<FileMedium>, Engine) {
+    let medium = Arc::new(FileMedium::open_paged(directory.path(), false).expect("the directory opens"));
+    assert_eq!(medium.info().mode, Mode::Page, "the tests' directory is not on persistent memory");
+    let shared: Arc<dyn Medium> = medium.clone();
+    let engine = Engine::open(shared, config()).expect("the pool opens");
+    (medium, engine)
+}
+
+#[test]
+fn a_pool_on_a_disk_keeps_what_it_has_acknowledged() {
+    let directory = directory();
+    let (medium, engine) = open(&directory);
+    let before = medium.sync_count();
+    let outcome = run(&engine, 1);
+    assert!(outcome.refusal.is_none(), "{:?}", outcome.refusal);
+    assert!(medium.sync_count() - before > TRANSACTIONS, "each commit waits for a sync at least");
+    assert!(engine.status().to_string().contains("mode page"), "{}", engine.status());
+    drop((engine, medium));
+    let (medium, engine) = open(&directory);
+    check(&engine, &outcome, "after a restart");
+    drop((engine, medium));
+    let (_, engine) = open(&directory);
+    let table = engine.table("t").expect("it is there");
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let mut found: Rows = crate::common::rows(&mut txn, &table).into_iter().collect();
+    let count = found.len();
+    found.retain(|_, row| *row != Fields::of(1_000_000).row());
+    assert_eq!((found.len() + 1, found), (count, outcome.acknowledged), "the row of the check, and all others");
+}
+
+#[test]
+fn a_pool_on_a_disk_stops_with_the_reason_and_restarts() {
+    for after in [0, 1, 2, 5, 17, 60] {
+        let hint = format!("sync {} after the start fails", after + 1);
+        let directory = directory();
+        let (medium, engine) = open(&directory);
+        medium.fail_sync_after(after);
+        let outcome = run(&engine, after);
+        check_refusal(&outcome, &directory.path().display().to_string(), &hint);
+        let again = engine.create_table("other", b"").map(|_| ()).expect_err("it has stopped");
+        assert_eq!(again.kind(), ErrorKind::ReadOnlyPool, "{hint}: {again}");
+        engine.checkpoint().expect_err("it has stopped");
+        drop((engine, medium));
+        let (_, engine) = open(&directory);
+        check(&engine, &outcome, &hint);
+    }
+}
