@@ -330,6 +330,15 @@ impl Engine {
         self.pool.tables.close_idle()
     }
 
+    /// Fails if the medium has failed. Rows are lent where they lie, and a page that cannot be read
+    /// is zero: whoever has read rows of a page medium asks this before the bytes go further.
+    ///
+    /// # Errors
+    /// Medium.
+    pub fn check_medium(&self) -> Result<()> {
+        Ok(self.pool.context.medium.health().check()?)
+    }
+
     /// Fails the pool stop after something that must not happen: it takes no more writes (I11).
     pub fn fail_stop(&self, reason: &str) {
         self.pool.log.fail_stop(reason);

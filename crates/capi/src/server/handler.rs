@@ -1,12 +1,12 @@
 //! Opening a table for a handler of the server, and preparing it for a statement.
 
-use super::call::{call, call_or, call_within};
+use super::call::{call, call_or, call_reading};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, PerduraLock};
 use super::definition::{self, PerduraDefinition};
 use super::engine::PerduraEngine;
 use super::name;
-use super::session::{PerduraSession, Session, with};
+use super::session::{PerduraSession, Session, reading};
 use crate::row::definition::Definition;
 use perdura_engine::{Engine, IndexDefinition};
 use std::ffi::{CStr, c_char};
@@ -82,7 +82,7 @@ pub(super) unsafe fn on(
     body: impl FnOnce(&mut PerduraCursor, &mut Session) -> Outcome,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    unsafe { with(session, |session| body(&mut *cursor, session)) }
+    unsafe { reading(session, |session| body(&mut *cursor, session)) }
 }
 
 /// Runs a call on a cursor without a session.
@@ -94,7 +94,7 @@ pub(super) unsafe fn alone(
     body: impl FnOnce(&mut PerduraCursor) -> Outcome,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for; the body's borrow has ended when the engine is asked for.
-    unsafe { call_within(|| Some((*cursor).engine()), || body(&mut *cursor)) }
+    unsafe { call_reading(|| (*cursor).engine(), || body(&mut *cursor)) }
 }
 
 /// Prepares the cursor for a statement: how it locks the rows that it reads, and whether it skips

@@ -5,7 +5,7 @@
 //! [`super::xa::perdura_commit_ordered`] comes from the binary log's group leader while the
 //! session's own thread waits.
 
-use super::call::{call, call_or};
+use super::call::{call, call_or, call_reading};
 use super::code::{Outcome, PerduraCode};
 use super::engine::{PerduraEngine, SessionCounters};
 use super::hooks::PerduraWaitHooks;
@@ -131,6 +131,22 @@ pub(super) unsafe fn with(session: *const PerduraSession, body: impl FnOnce(&mut
     unsafe {
         let session = &*session;
         call(Some(&session.engine), || body(session.state()))
+    }
+}
+
+/// As [`with`], for a body that reads rows.
+///
+/// # Safety
+/// As for [`with`].
+#[inline(always)]
+pub(super) unsafe fn reading(
+    session: *const PerduraSession,
+    body: impl FnOnce(&mut Session) -> Outcome,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for; the one reference to the state ends with the body.
+    unsafe {
+        let session = &*session;
+        call_reading(|| &session.engine, || body(session.state()))
     }
 }
 
