@@ -32,6 +32,9 @@ pub enum ErrorKind {
     /// The process has as many memory mappings or open files as it may have: raise the limit. Only
     /// the call has failed.
     Exhausted,
+    /// The directories are not those of one pool: name the right ones, or restore both from one
+    /// backup.
+    Mismatch,
     /// The operating system refused for another reason: remove the cause.
     Io,
 }
@@ -108,6 +111,32 @@ impl Error {
              from a backup"
         );
         Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
+    }
+
+    /// The journal file `what` of a page medium is damaged at `offset`, as `seen` shows.
+    #[cold]
+    pub(crate) fn damaged_journal(what: &str, offset: u64, seen: &str) -> Error {
+        let message = format!(
+            "{what}, a file of the medium's journal, is damaged at offset {offset} ({seen}); restore all files of the directory \
+             from one backup"
+        );
+        Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
+    }
+
+    /// The file `what` is damaged at `offset`, as `seen` shows.
+    #[cold]
+    pub(crate) fn damaged_file(what: &str, offset: u64, seen: &str) -> Error {
+        let message = format!("{what} is damaged at offset {offset} ({seen}); restore the directory from a backup");
+        Error::new(ErrorKind::Poisoned, message).in_file(what).at(offset)
+    }
+
+    /// The directory `what` is not the other half of a pool, as `seen` says.
+    #[cold]
+    pub(crate) fn mismatch(what: &str, seen: &str) -> Error {
+        let message = format!(
+            "{what} {seen}; name the two directories with which the pool was used last, or restore both from one backup"
+        );
+        Error::new(ErrorKind::Mismatch, message).in_file(what)
     }
 
     /// `action` on `what` met a limit of the process, as `seen` says.

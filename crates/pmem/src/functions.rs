@@ -7,13 +7,15 @@ use std::sync::atomic::{Ordering, fence};
 #[derive(Clone, Copy)]
 pub(crate) struct Functions {
     pub(crate) flush: unsafe extern "C" fn(*const c_void, usize),
+    /// Flush of what is to be durable by the next [`crate::Medium::settle`], no earlier.
+    pub(crate) flush_settled: unsafe extern "C" fn(*const c_void, usize),
     pub(crate) drain: unsafe extern "C" fn(),
     pub(crate) memcpy: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_uint) -> *mut c_void,
     pub(crate) memset: unsafe extern "C" fn(*mut c_void, c_int, usize, c_uint) -> *mut c_void,
 }
 
 /// For memory that needs no flushing: DRAM.
-pub(crate) const PLAIN: Functions = Functions { flush, drain, memcpy, memset };
+pub(crate) const PLAIN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset };
 
 unsafe extern "C" fn flush(_address: *const c_void, _len: usize) {}
 

@@ -87,6 +87,8 @@ pub struct MediumInfo {
     pub modules: Option<Modules>,
     /// Bytes free for new files.
     pub free_bytes: Option<u64>,
+    /// The medium of the log, where that is another.
+    pub log: Option<Box<MediumInfo>>,
 }
 
 impl fmt::Display for MediumInfo {
@@ -109,6 +111,9 @@ impl fmt::Display for MediumInfo {
         }
         if self.mode.is_emulated() {
             f.write_str(" (data survive a process crash, not a power loss)")?;
+        }
+        if let Some(log) = &self.log {
+            write!(f, "; log: {log}")?;
         }
         Ok(())
     }
@@ -142,6 +147,26 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Makes creations, removals and renames durable.
     fn sync_dir(&self) -> Result<()>;
+
+    /// Whether [`Medium::settle`] has something to do: a checkpoint of the pool then syncs files,
+    /// and takes long.
+    fn settles(&self) -> bool {
+        false
+    }
+
+    /// Makes all that was stored before the call durable in the files themselves, flushed or not.
+    /// Persistent memory does nothing here, for a fence was enough. A page medium with a journal
+    /// needs it when [`Medium::settle_is_due`], or a fence waits for it.
+    ///
+    /// Error: `Io` (the medium has failed).
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether [`Medium::settle`] should be called soon.
+    fn settle_is_due(&self) -> bool {
+        false
+    }
 
     /// Whether the medium has failed. Kept by those who announce that something is durable, and
     /// asked after each of their fences.

@@ -312,6 +312,20 @@ impl Region {
         self.flush_from(offset, len, Location::caller());
     }
 
+    /// Flushes every line touched by a range that is to be durable when [`crate::Medium::settle`]
+    /// returns, and the thread has fenced: where that syncs all that is stored, this does nothing.
+    #[inline]
+    #[track_caller]
+    pub fn flush_settled(&self, offset: u64, len: u64) {
+        if self.door != Door::Plain {
+            return self.flush_from(offset, len, Location::caller());
+        }
+        let target = self.at(offset, len);
+        counters::flushed(self.content, lines(offset, len));
+        // SAFETY: the range is in bounds.
+        unsafe { (self.mapping.functions.flush_settled)(target.cast(), len as usize) }
+    }
+
     /// Waits until all this thread has flushed and copied non-temporally, on any region of the
     /// medium, is durable.
     #[inline]

@@ -5,6 +5,7 @@ mod bus;
 mod conformance;
 mod errors;
 mod examples;
+mod journal;
 mod killed;
 mod legality;
 mod many_mappings;

@@ -183,6 +183,7 @@ impl Map {
         unsafe {
             Functions {
                 flush: pmem2_get_flush_fn(self.0),
+                flush_settled: pmem2_get_flush_fn(self.0),
                 drain: pmem2_get_drain_fn(self.0),
                 memcpy: pmem2_get_memcpy_fn(self.0),
                 memset: pmem2_get_memset_fn(self.0),

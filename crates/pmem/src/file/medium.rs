@@ -5,8 +5,9 @@
 
 use super::allocate::{allocate, fill};
 use super::ffi::{BadBlock, Source};
+use super::journal::{Home, Journal, end_journal, is_segment};
 use super::mapping::FileMapping;
-use super::paged::{PAGED, PagedBacking, PagedFile, Syncs};
+use super::paged::{JOURNALED, PAGED, PagedBacking, PagedFile, Syncs};
 use super::probe::{Found, probe};
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -50,21 +51,27 @@ pub struct FileMedium {
     model: Option<Arc<ModelDevice>>,
     /// Those of a page medium.
     syncs: Option<Arc<Syncs>>,
+    /// Of a page medium that has one.
+    journal: Option<Arc<Journal>>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
 }
 
 impl FileMedium {
-    /// Opens and locks `directory`, and finds out what lies below it.
+    /// Opens and locks `directory`, and finds out what lies below it. A journal that a page medium
+    /// has left there is replayed.
     ///
     /// Errors: `NotFound`, `InUse`, `NotDax` (unless `emulate`), `Full`, `Io` (not a directory, not
     /// writable).
     pub fn open(directory: &Path, options: Options) -> Result<FileMedium> {
-        FileMedium::locked(directory, options.create_dir, |what, found| match (found.is_dax(), options.emulate) {
-            (true, _) => Ok((Mode::Dax, found.granularity)),
-            (false, true) => Ok((Mode::Emulated, Granularity::CacheLine)),
-            (false, false) => Err(Error::not_dax(what, &found.describe())),
-        })
+        let medium =
+            FileMedium::locked(directory, options.create_dir, |what, found| match (found.is_dax(), options.emulate) {
+                (true, _) => Ok((Mode::Dax, found.granularity)),
+                (false, true) => Ok((Mode::Emulated, Granularity::CacheLine)),
+                (false, false) => Err(Error::not_dax(what, &found.describe())),
+            })?;
+        end_journal(directory)?;
+        Ok(medium)
     }
 
     /// Opens `directory`, created with `create_dir` if it does not exist, as a page medium: on any
@@ -75,15 +82,67 @@ impl FileMedium {
     /// that is stored reaches a file, and files are neither made, renamed nor removed. On DAX it is
     /// a medium like that of [`FileMedium::open`].
     ///
-    /// Errors: those of [`FileMedium::open`] without `NotDax`.
+    /// Errors: those of [`FileMedium::open`]; `NotDax` is one in DRAM.
     pub fn open_paged(directory: &Path, create_dir: bool) -> Result<FileMedium> {
-        let mut medium = FileMedium::locked(directory, create_dir, |_, found| {
-            let paged = (Mode::Page, Granularity::Page);
-            Ok(if found.is_dax() { (Mode::Dax, found.granularity) } else { paged })
+        let medium = FileMedium::paged(directory, create_dir)?;
+        end_journal(directory)?;
+        Ok(medium)
+    }
+
+    fn paged(directory: &Path, create_dir: bool) -> Result<FileMedium> {
+        let mut medium = FileMedium::locked(directory, create_dir, |what, found| match found.is_dax() {
+            true => Ok((Mode::Dax, found.granularity)),
+            false if is_in_dram(directory) => {
+                Err(Error::not_dax(what, "a file system in DRAM, which nothing makes durable"))
+            }
+            false => Ok((Mode::Page, Granularity::Page)),
         })?;
         if medium.mode == Mode::Page {
             medium.forget_cached()?;
             medium.syncs = Some(Arc::new(Syncs::new(directory.display().to_string())));
+        }
+        Ok(medium)
+    }
+
+    /// Opens `directory` as [`FileMedium::open_paged`] does, with a journal: a fence is one
+    /// sequential write of what its thread has flushed, and no file is synced for it, unless it is
+    /// much. Files are synced by [`Medium::settle`].
+    ///
+    /// A journal that an earlier process has left is replayed first. It takes up to `bytes` of the
+    /// directory, 32 MiB at least: a fence that finds it full syncs all files.
+    ///
+    /// Errors: those of [`FileMedium::open_paged`], `Poisoned` (the journal is damaged),
+    /// `Unsupported` (it is of a newer build).
+    pub fn open_journaled(directory: &Path, create_dir: bool, bytes: u64) -> Result<FileMedium> {
+        let mut medium = FileMedium::paged(directory, create_dir)?;
+        match &medium.syncs {
+            Some(syncs) => {
+                medium.journal =
+                    Some(Arc::new(Journal::open(Home::Directory(directory.to_owned()), directory, bytes, syncs)?))
+            }
+            None => end_journal(directory)?,
+        }
+        Ok(medium)
+    }
+
+    /// Opens `directory` as [`FileMedium::open_journaled`] does, with the journal on `home`, if that
+    /// is in memory; the two belong together from then on.
+    ///
+    /// Errors: those of [`FileMedium::open_journaled`].
+    pub fn open_journaled_on(
+        home: &Arc<FileMedium>,
+        directory: &Path,
+        create_dir: bool,
+        bytes: u64,
+    ) -> Result<FileMedium> {
+        if home.syncs.is_some() {
+            return FileMedium::open_journaled(directory, create_dir, bytes);
+        }
+        let mut medium = FileMedium::paged(directory, create_dir)?;
+        // A journal from before the log had a directory of its own.
+        end_journal(directory)?;
+        if let Some(syncs) = &medium.syncs {
+            medium.journal = Some(Arc::new(Journal::open(Home::Memory(home.clone()), directory, bytes, syncs)?));
         }
         Ok(medium)
     }
@@ -108,7 +167,8 @@ impl FileMedium {
         let (mode, granularity) = choose(&what, &found)?;
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        Ok(FileMedium { directory, handle, mode, granularity, found, device, model: None, syncs: None, _lock: lock })
+        let (model, syncs, journal) = (None, None, None);
+        Ok(FileMedium { directory, handle, mode, granularity, found, device, model, syncs, journal, _lock: lock })
     }
 
     /// Drops what the kernel caches of the files, unless it has still to be written: a page that
@@ -144,6 +204,16 @@ impl FileMedium {
         Ok(FileMedium { mode, model: Some(Arc::new(ModelDevice::new(model, node_of_each_cpu()))), ..self })
     }
 
+    /// Whether a file of this name is one of the medium's users.
+    fn is_file(&self, name: &str) -> bool {
+        is_name(name) && !is_segment(name)
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     fn path(&self, name: &str) -> (PathBuf, String) {
         let path = self.directory.join(name);
         let what = path.display().to_string();
@@ -169,8 +239,9 @@ impl FileMedium {
         }
         let (base, functions, backing): (_, _, Box<dyn Backing>) = match &self.syncs {
             Some(syncs) => {
-                let paged = PagedFile::new(what, file, len, syncs)?;
-                (paged.address().cast(), PAGED, Box::new(PagedBacking(paged)))
+                let paged = PagedFile::new(&self.directory.join(name), file, len, syncs, self.journal.as_ref())?;
+                let functions = if self.journal.is_some() { JOURNALED } else { PAGED };
+                (paged.address().cast(), functions, Box::new(PagedBacking(paged)))
             }
             None => {
                 let backing = FileMapping::new(what, &file, len, self.mode == Mode::Dax, self.granularity)?;
@@ -205,6 +276,9 @@ impl Medium for FileMedium {
         check_name(name)?;
         self.health().check()?;
         let (path, what) = self.path(name);
+        if let Some(journal) = &self.journal {
+            journal.forget(name);
+        }
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
         let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
         let allocated = match self.free_bytes() {
@@ -241,8 +315,20 @@ impl Medium for FileMedium {
         check_name(from)?;
         check_name(to)?;
         self.health().check()?;
-        let (path, what) = self.path(from);
-        std::fs::rename(path, self.directory.join(to)).map_err(|source| Error::from_io(&what, "renaming", 0, source))
+        let ((path, what), (target, _)) = (self.path(from), self.path(to));
+        if let (Some(journal), Some(syncs)) = (&self.journal, &self.syncs) {
+            // What the journal has is under the old name, and what the new name had is replaced.
+            for (name, path) in [(from, &path), (to, &target)] {
+                syncs.sync_file(path)?;
+                journal.forget(name);
+            }
+            self.health().check()?;
+        }
+        std::fs::rename(&path, &target).map_err(|source| Error::from_io(&what, "renaming", 0, source))?;
+        if let Some(syncs) = &self.syncs {
+            PagedFile::renamed(syncs, &path, &target);
+        }
+        Ok(())
     }
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
@@ -250,7 +336,7 @@ impl Medium for FileMedium {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let Some(name) = entry.file_name().to_str().filter(|name| is_name(name)).map(str::to_owned) else {
+            let Some(name) = entry.file_name().to_str().filter(|name| self.is_file(name)).map(str::to_owned) else {
                 continue;
             };
             let metadata = match entry.metadata() {
@@ -275,12 +361,25 @@ impl Medium for FileMedium {
         }
     }
 
+    fn settles(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.settle())
+    }
+
+    fn settle_is_due(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_due())
+    }
+
     fn health(&self) -> Health {
         self.syncs.as_ref().map_or(Health::SOUND, |syncs| syncs.health())
     }
 
     fn info(&self) -> MediumInfo {
         MediumInfo {
+            log: None,
             mode: self.mode,
             granularity: self.granularity,
             directory: Some(self.directory.clone()),
@@ -334,6 +433,13 @@ impl Backing for EmptyFile {
         self.path.set_file_name(name);
         self.what = self.path.display().to_string();
     }
+}
+
+/// Whether a directory is on a file system that a loss of power empties.
+fn is_in_dram(directory: &Path) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    rustix::fs::statfs(directory).is_ok_and(|found| matches!(found.f_type as i64, TMPFS | RAMFS))
 }
 
 /// Mode of a directory with a model.

@@ -1,28 +1,36 @@
 //! A mapped file that syncs of its pages make durable.
 //!
 //! A flush notes the range in its thread; the fence syncs what the thread has noted, one call a
-//! file. Threads that fence the same file at once share a sync. A sync that fails ends the medium.
+//! file, or has it written to the medium's journal. Threads that fence the same file at once share
+//! a sync. A sync that fails ends the medium.
 
 use super::bus::{Watched, freeze, watch};
+use super::journal::{FENCE_BYTES, Journal};
 use super::mapping::{PAGE, map_aligned};
 use crate::error::{Error, Result};
 use crate::health::{Failure, Health};
 use crate::region::{Backing, Functions};
+use crate::units::{LINE_BYTES, WORD_BYTES};
 use parking_lot::{Condvar, Mutex, RwLock};
+use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MsyncFlags, madvise, msync, munmap};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How the files of a page medium are flushed, drained and copied to.
-pub(super) const PAGED: Functions = Functions { flush, drain, memcpy, memset };
+pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset };
+
+/// The same with a journal, whose checkpoints sync all that is stored.
+pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, ..PAGED };
 
 /// The syncs of a medium: of its files and of its directory.
 pub(super) struct Syncs {
@@ -30,13 +38,16 @@ pub(super) struct Syncs {
     count: AtomicU64,
     /// Number of the sync that fails, for tests.
     fails_at: AtomicU64,
+    /// Files that were unmapped since they were last synced, of a medium with a journal.
+    closed: Mutex<FxHashSet<PathBuf>>,
 }
 
 impl Syncs {
     /// None yet, of the medium that `medium` names.
     pub(super) fn new(medium: String) -> Syncs {
         let failure = Arc::new(Failure::none(medium));
-        Syncs { failure, count: AtomicU64::new(0), fails_at: AtomicU64::new(u64::MAX) }
+        let (count, fails_at) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        Syncs { failure, count, fails_at, closed: Mutex::default() }
     }
 
     pub(super) fn health(&self) -> Health {
@@ -67,6 +78,16 @@ impl Syncs {
             first
         })
     }
+
+    /// Syncs the file at `path`, if there is one, by a descriptor of its own.
+    pub(super) fn sync_file(&self, path: &Path) -> Result<()> {
+        let what = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => self.sync(&what, "sync", || rustix::fs::fdatasync(&file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::from_io(&what, "opening", 0, error)),
+        }
+    }
 }
 
 /// Rounds in which threads sync a file together.
@@ -85,15 +106,29 @@ struct Rounds {
 /// stays open: it names the file when a page cannot be read, and maps it privately when the medium
 /// has failed.
 pub(super) struct PagedFile {
-    name: Mutex<String>,
+    identity: Mutex<Identity>,
     address: *mut c_void,
     len: usize,
     syncs: Arc<Syncs>,
+    journal: Option<Arc<Journal>>,
     rounds: Mutex<Rounds>,
     round_ended: Condvar,
     /// Taken when dropped.
     watched: Option<Watched>,
     _file: File,
+}
+
+/// Path of a mapped file, and a number of its own: the file has another when it is renamed.
+struct Identity {
+    number: u32,
+    path: PathBuf,
+}
+
+impl Identity {
+    fn of(path: PathBuf) -> Identity {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        Identity { number: LAST.fetch_add(1, Ordering::Relaxed) + 1, path }
+    }
 }
 
 // SAFETY: the mapping is process-wide; access through it is ordered by the region's users.
@@ -105,17 +140,25 @@ unsafe impl Sync for PagedFile {}
 static FILES: RwLock<BTreeMap<usize, Weak<PagedFile>>> = RwLock::new(BTreeMap::new());
 
 impl PagedFile {
-    /// Maps `len` bytes of `file`, which `what` names.
-    pub(super) fn new(what: &str, file: File, len: u64, syncs: &Arc<Syncs>) -> Result<Arc<PagedFile>> {
+    /// Maps `len` bytes of `file`, which is at `path`; with a journal, that makes fences durable.
+    pub(super) fn new(
+        path: &Path,
+        file: File,
+        len: u64,
+        syncs: &Arc<Syncs>,
+        journal: Option<&Arc<Journal>>,
+    ) -> Result<Arc<PagedFile>> {
+        let what = &*path.display().to_string();
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let address = map_aligned(&file, len, false).map_err(|errno| failed(errno.into()))?;
         let watched = Some(watch(address, len.next_multiple_of(PAGE), &file, &syncs.failure));
         let paged = Arc::new(PagedFile {
-            name: Mutex::new(what.to_owned()),
+            identity: Mutex::new(Identity::of(path.to_owned())),
             address,
             len,
             syncs: syncs.clone(),
+            journal: journal.cloned(),
             rounds: Mutex::new(Rounds { is_running: false, next: 1, ended: 0, range: 0..0 }),
             round_ended: Condvar::new(),
             watched,
@@ -132,6 +175,66 @@ impl PagedFile {
         // Not under the lock: dropping a file takes it.
         drop(files);
         file.filter(|file| file.has(address))
+    }
+
+    /// The mapped files of a medium.
+    fn of_medium(syncs: &Arc<Syncs>) -> Vec<Arc<PagedFile>> {
+        let files = FILES.read();
+        let all: Vec<_> = files.values().filter_map(Weak::upgrade).collect();
+        // Not under the lock: dropping a file takes it.
+        drop(files);
+        all.into_iter().filter(|file| Arc::ptr_eq(&file.syncs, syncs)).collect()
+    }
+
+    /// Syncs all files of a medium with a journal: those mapped, and those that were.
+    pub(super) fn sync_all(syncs: &Arc<Syncs>) -> Result<()> {
+        // Those mapped first: a file that is unmapped meanwhile is among one or the other.
+        let mapped = PagedFile::of_medium(syncs);
+        let closed = std::mem::take(&mut *syncs.closed.lock());
+        mapped.iter().for_each(|file| file.sync(file.begin()..file.begin() + file.len));
+        closed.iter().try_for_each(|path| syncs.sync_file(path))?;
+        syncs.health().check()
+    }
+
+    /// Gives what is mapped from the file at `from` the path `to`.
+    pub(super) fn renamed(syncs: &Arc<Syncs>, from: &Path, to: &Path) {
+        for file in PagedFile::of_medium(syncs) {
+            let mut identity = file.identity.lock();
+            if identity.path == from {
+                *identity = Identity::of(to.to_owned());
+            }
+        }
+    }
+
+    /// Number of the file, and the name that it has in its directory.
+    pub(super) fn identity(&self) -> (u32, String) {
+        let identity = self.identity.lock();
+        let name = identity.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        (identity.number, name)
+    }
+
+    fn what(&self) -> String {
+        self.identity.lock().path.display().to_string()
+    }
+
+    /// Offset in the file of an address in the mapping.
+    pub(super) fn offset_of(&self, address: usize) -> u64 {
+        (address - self.begin()) as u64
+    }
+
+    /// Offset and content of a range of addresses that begins with a word. Words that others store
+    /// meanwhile are old or new.
+    pub(super) fn content(&self, range: &Range<usize>) -> (u64, Vec<u8>) {
+        let offset = self.offset_of(range.start);
+        let mut bytes = Vec::with_capacity(range.len().next_multiple_of(WORD_BYTES as usize));
+        for at in range.clone().step_by(WORD_BYTES as usize) {
+            // SAFETY: an aligned word of the mapping, whose pages are whole; words that are shared
+            // are only accessed by atomics.
+            let word = unsafe { AtomicU64::from_ptr(self.address.with_addr(at).cast()) };
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        bytes.truncate(range.len());
+        (offset, bytes)
     }
 
     pub(super) fn address(&self) -> *mut c_void {
@@ -176,14 +279,17 @@ impl PagedFile {
         let at = self.address.with_addr(begin);
         // SAFETY: the range is within this mapping.
         let call = || unsafe { msync(at, range.end - begin, MsyncFlags::SYNC) };
-        let name = self.name.lock().clone();
         // The medium keeps a failure, and the caller asks it.
-        let _ = self.syncs.sync(&name, "sync", call);
+        let _ = self.syncs.sync(&self.what(), "sync", call);
     }
 }
 
 impl Drop for PagedFile {
     fn drop(&mut self) {
+        if self.journal.is_some() {
+            // Before it is no longer among those mapped.
+            self.syncs.closed.lock().insert(self.identity.lock().path.clone());
+        }
         FILES.write().remove(&self.begin());
         if self.syncs.failure.is_noted() {
             // The descriptor names the file, if it is the one that failed.
@@ -201,9 +307,58 @@ fn extend(range: &mut Range<usize>, other: &Range<usize>) {
         if range.start == range.end { other.clone() } else { range.start.min(other.start)..range.end.max(other.end) };
 }
 
-/// Ranges that the threads have flushed and not fenced: one a file, the least that covers them. So
-/// a thread notes no more ranges than there are files mapped.
-struct Noted(Vec<(Arc<PagedFile>, Range<usize>)>);
+/// Ranges of a file at most, until the one that covers them is all that is noted.
+const RANGES_MAX: usize = 256;
+
+/// Part of a file that a thread has flushed and not fenced.
+struct NotedFile {
+    file: Arc<PagedFile>,
+    /// The least range that covers all.
+    cover: Range<usize>,
+    /// Whole lines, for the journal; none if they are many.
+    lines: SmallVec<[Range<usize>; 4]>,
+    bytes: usize,
+}
+
+impl NotedFile {
+    fn new(file: Arc<PagedFile>, range: Range<usize>) -> NotedFile {
+        let mut noted = NotedFile { file, cover: range.clone(), lines: SmallVec::new(), bytes: 0 };
+        noted.add_lines(range);
+        noted
+    }
+
+    fn add(&mut self, range: Range<usize>) {
+        extend(&mut self.cover, &range);
+        if !self.is_large() {
+            self.add_lines(range);
+        }
+    }
+
+    fn add_lines(&mut self, range: Range<usize>) {
+        let line = LINE_BYTES as usize;
+        let end = (self.file.begin() + self.file.len).min(range.end.next_multiple_of(line));
+        let range = range.start / line * line..end;
+        match self.lines.last_mut() {
+            Some(last) if last.start <= range.start && range.end <= last.end => return,
+            // What is written is mostly flushed in its order.
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.lines.push(range.clone()),
+        }
+        self.bytes += range.len();
+        if self.is_large() {
+            self.lines = SmallVec::new();
+            self.bytes = usize::MAX;
+        }
+    }
+
+    /// Whether a sync costs less than to write it to the journal.
+    fn is_large(&self) -> bool {
+        self.bytes > FENCE_BYTES || self.lines.len() > RANGES_MAX
+    }
+}
+
+/// What a thread has flushed and not fenced, by file: no more than [`RANGES_MAX`] ranges of each.
+struct Noted(Vec<NotedFile>);
 
 thread_local! {
     static NOTED: RefCell<Noted> = const { RefCell::new(Noted(Vec::new())) };
@@ -211,13 +366,42 @@ thread_local! {
 
 impl Noted {
     fn add(&mut self, range: Range<usize>) {
-        if let Some((_, noted)) = self.0.iter_mut().find(|(file, _)| file.has(range.start)) {
-            extend(noted, &range);
+        if let Some(noted) = self.0.iter_mut().find(|noted| noted.file.has(range.start)) {
+            noted.add(range);
         } else if let Some(file) = PagedFile::at(range.start) {
-            self.0.push((file, range));
+            self.0.push(NotedFile::new(file, range));
         }
     }
+
+    /// Makes all of it durable, or the media have failed.
+    fn fence(self) {
+        let mut journals: SmallVec<[(Arc<Journal>, Vec<JournalPart>); 1]> = SmallVec::new();
+        let mut bytes = 0_usize;
+        for noted in self.0 {
+            let Some(journal) = noted.file.journal.clone() else {
+                noted.file.sync(noted.cover);
+                continue;
+            };
+            let with_this = bytes.saturating_add(noted.bytes);
+            if with_this > FENCE_BYTES {
+                let below = journal.now();
+                noted.file.sync(noted.cover.clone());
+                journal.void(&noted.file, &noted.cover, below);
+                continue;
+            }
+            bytes = with_this;
+            let part = (noted.file, noted.lines);
+            match journals.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &journal)) {
+                Some((_, parts)) => parts.push(part),
+                None => journals.push((journal, vec![part])),
+            }
+        }
+        journals.iter().for_each(|(journal, parts)| journal.append(parts));
+    }
 }
+
+/// Lines of a file, for the journal.
+pub(super) type JournalPart = (Arc<PagedFile>, SmallVec<[Range<usize>; 4]>);
 
 fn note(address: *const c_void, len: usize) {
     if len == 0 {
@@ -226,7 +410,9 @@ fn note(address: *const c_void, len: usize) {
     let range = address.addr()..address.addr() + len;
     if NOTED.try_with(|noted| noted.borrow_mut().add(range.clone())).is_err() {
         // The thread is ending and notes nothing any more.
-        PagedFile::at(range.start).inspect(|file| file.sync(range));
+        PagedFile::at(range.start)
+            .into_iter()
+            .for_each(|file| Noted(vec![NotedFile::new(file, range.clone())]).fence());
     }
 }
 
@@ -234,10 +420,12 @@ unsafe extern "C" fn flush(address: *const c_void, len: usize) {
     note(address, len);
 }
 
+unsafe extern "C" fn flush_nothing(_address: *const c_void, _len: usize) {}
+
 unsafe extern "C" fn drain() {
     let noted = NOTED.try_with(|noted| std::mem::take(&mut noted.borrow_mut().0)).unwrap_or_default();
-    for (file, range) in noted {
-        file.sync(range);
+    if !noted.is_empty() {
+        Noted(noted).fence();
     }
 }
 
@@ -279,7 +467,7 @@ impl Backing for PagedBacking {
         // For reading: a page mapped for writing is dirty, and a sync would write it.
         // SAFETY: the range is within the mapping (the region checked it).
         let populated = unsafe { madvise(at, end - begin, Advice::LinuxPopulateRead) };
-        let name = || self.0.name.lock().clone();
+        let name = || self.0.what();
         populated.map_err(|errno| match errno {
             Errno::INVAL => Error::unsupported(&name(), "MADV_POPULATE_READ refused"),
             Errno::FAULT | Errno::HWPOISON => Error::unreadable(&name(), offset).caused_by(io::Error::from(errno)),
@@ -295,8 +483,8 @@ impl Backing for PagedBacking {
     }
 
     fn rename(&mut self, name: &str) {
-        let mut path = self.0.name.lock();
-        *path = Path::new(&*path).with_file_name(name).display().to_string();
+        let mut identity = self.0.identity.lock();
+        *identity = Identity::of(identity.path.with_file_name(name));
     }
 }
 
@@ -309,7 +497,7 @@ mod tests {
         let file = |_| {
             let file = tempfile::tempfile().expect("a temporary file");
             file.set_len(1 << 20).expect("there is room");
-            PagedFile::new("a file", file, 1 << 20, &syncs).expect("it is mapped")
+            PagedFile::new(Path::new("a file"), file, 1 << 20, &syncs, None).expect("it is mapped")
         };
         let files = (0..count).map(file).collect();
         (syncs, files)
@@ -317,13 +505,15 @@ mod tests {
 
     /// Hazard: a load flushes millions of pages before its fence.
     #[test]
-    fn a_thread_notes_one_range_a_file_however_much_it_flushes() {
+    fn a_thread_notes_few_ranges_a_file_however_much_it_flushes() {
         let (syncs, files) = files(3);
         for step in 0..10_000 {
             let offset = step * 4243 % (1 << 20);
             note(files[step % 3].address().wrapping_byte_add(offset), 8);
+            NOTED.with_borrow(|noted| {
+                assert!(noted.0.len() <= 3 && noted.0.iter().all(|noted| noted.lines.len() <= RANGES_MAX));
+            });
         }
-        assert_eq!(NOTED.with_borrow(|noted| noted.0.len()), 3);
         // SAFETY: draining has no precondition.
         unsafe { drain() };
         assert_eq!((NOTED.with_borrow(|noted| noted.0.len()), syncs.count()), (0, 3));

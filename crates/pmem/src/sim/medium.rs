@@ -356,6 +356,7 @@ impl Medium for SimMedium {
 
     fn info(&self) -> MediumInfo {
         MediumInfo {
+            log: None,
             mode: if self.is_paged() { Mode::Page } else { Mode::Emulated },
             granularity: if self.is_paged() { Granularity::Page } else { Granularity::CacheLine },
             directory: None,

@@ -1,0 +1,282 @@
+//! Replay of a journal: when a page medium is opened, before anybody maps its files.
+//!
+//! Afterwards the files are as persistent memory could have left them: of each range that was
+//! fenced they have the content of its last fence, or a later one. All of it is durable before the
+//! segments are voided, so a replay that is cut off is done again.
+
+use super::format::{BLOCK, Found, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
+use super::segment::{Home, Segment, segment_name, segment_number};
+use crate::error::{Error, Result};
+use crate::file::paged::Syncs;
+use crate::medium::is_name;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A journal without anything that counts.
+pub(super) struct Replayed {
+    /// Its segments, void.
+    pub(super) segments: Vec<Segment>,
+    /// Sequence number of the last group there was.
+    pub(super) last: u64,
+}
+
+/// Brings the files of `directory` to what the journal at `home` says, and voids it.
+///
+/// Errors: `Poisoned` (a group or segment is damaged), `Unsupported` (of a newer build), `Io`.
+pub(super) fn replay(home: &Home, directory: &Path, syncs: &Syncs) -> Result<Replayed> {
+    let numbers = segments(home.directory())?;
+    let mut used = Vec::new();
+    for number in &numbers {
+        let mut read = Used::open(home.directory(), *number)?;
+        match Header::decode(&read.load(0..HEADER_BLOCKS * BLOCK)?) {
+            Found::Valid(header) => used.push(Used { header, ..read }),
+            Found::Void => {}
+            Found::Newer(version) => {
+                let seen = format!("a journal of format {version}, written by a newer build");
+                return Err(Error::unsupported(&read.what, &seen));
+            }
+        }
+    }
+    used.sort_by_key(|segment| segment.header.first);
+    let mut survey = Survey::default();
+    let last = each_group(&mut used, &mut |what, group| survey.group(what, group))?;
+    let mut target = Target { directory, files: FxHashMap::default() };
+    each_group(&mut used, &mut |what, group| survey.apply(what, group, &mut target))?;
+    target.sync()?;
+    // The older ones first: a younger one must not be gone while they count.
+    let mut segments = Vec::new();
+    for number in used.iter().map(|used| used.number).chain(numbers.iter().copied()) {
+        if segments.iter().all(|segment: &Segment| segment.number() != number) {
+            let mut segment = home.open(number)?;
+            if segments.len() < used.len() {
+                segment.void(syncs)?;
+            }
+            segments.push(segment);
+        }
+    }
+    Ok(Replayed { segments, last })
+}
+
+/// Numbers of the segments in a directory.
+fn segments(directory: &Path) -> Result<Vec<u32>> {
+    let failed = |source| Error::from_io(&directory.display().to_string(), "listing", 0, source);
+    let entries = std::fs::read_dir(directory).map_err(failed)?;
+    let mut numbers = Vec::new();
+    for entry in entries {
+        numbers.extend(entry.map_err(failed)?.file_name().to_str().and_then(segment_number));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A segment that is read.
+struct Used {
+    number: u32,
+    what: String,
+    file: File,
+    header: Header,
+}
+
+impl Used {
+    fn open(directory: &Path, number: u32) -> Result<Used> {
+        let path = directory.join(segment_name(number));
+        let what = path.display().to_string();
+        let failed = |source| Error::from_io(&what, "opening", 0, source);
+        let file = File::open(&path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        // A file that was being made when the power failed is short, and holds nothing.
+        if len > SEGMENT_BYTES as u64 {
+            return Err(damaged(&what, 0, &format!("{len} bytes long, {SEGMENT_BYTES} at most")));
+        }
+        Ok(Used { number, what, file, header: Header { salt: 0, first: 0 } })
+    }
+
+    /// The bytes of a range, zeros behind the end of the file.
+    fn load(&mut self, range: Range<usize>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; range.len()];
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.file.read_at(&mut bytes[at..], (range.start + at) as u64) {
+                Ok(0) => break,
+                Ok(count) => at += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::from_io(&self.what, "reading", 0, error)),
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+#[cold]
+fn damaged(what: &str, offset: usize, seen: &str) -> Error {
+    Error::damaged_journal(what, offset as u64, seen)
+}
+
+/// Calls `see` with all groups that count, in their order. Returns the last one's number, or that
+/// of the one before the first.
+fn each_group(used: &mut [Used], see: &mut dyn FnMut(&str, &Group<'_>) -> Result<()>) -> Result<u64> {
+    let mut expected = used.first().map_or(1, |first| first.header.first);
+    for segment in used {
+        let bytes = segment.load(0..SEGMENT_BYTES)?;
+        let Header { salt, first } = segment.header;
+        let mut offset = HEADER_BLOCKS * BLOCK;
+        let mut is_cut = first != expected;
+        while offset < SEGMENT_BYTES {
+            match Group::decode(&bytes, offset, salt) {
+                Some(group) if !is_cut && group.sequence == expected => {
+                    see(&segment.what, &group)?;
+                    (expected, offset) = (expected + 1, offset + group.padded);
+                }
+                // Groups are written one after the other, so only the last may be torn.
+                Some(group) => {
+                    let seen = format!("group {} is here, but none with number {expected}", group.sequence);
+                    return Err(damaged(&segment.what, offset, &seen));
+                }
+                None => (is_cut, offset) = (true, offset + BLOCK),
+            }
+        }
+    }
+    Ok(expected - 1)
+}
+
+/// What later pieces say of earlier ones.
+#[derive(Default)]
+struct Survey {
+    /// Names of mapped files, by their number.
+    names: FxHashMap<u32, String>,
+    /// Files that others have replaced, or that have another name now.
+    forgotten: FxHashSet<u32>,
+    /// Ranges whose pieces below a sequence number do not count.
+    void: FxHashMap<u32, Vec<(Range<u64>, u64)>>,
+}
+
+impl Survey {
+    fn group(&mut self, what: &str, group: &Group<'_>) -> Result<()> {
+        for piece in group.pieces() {
+            match piece.ok_or_else(|| unfit(what, group))? {
+                Piece::Name { file, name } if is_name(name) => {
+                    self.names.insert(file, name.to_owned());
+                }
+                Piece::Name { name, .. } => return Err(damaged(what, 0, &format!("it names a file {name:?}"))),
+                Piece::Forget { name } => {
+                    let named = self.names.iter().filter(|(_, known)| *known == name);
+                    self.forgotten.extend(named.map(|(file, _)| *file));
+                }
+                Piece::Void { file, offset, len, below } => {
+                    self.void.entry(file).or_default().push((offset..offset + len, below));
+                }
+                Piece::Bytes { .. } | Piece::Zeros { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, what: &str, group: &Group<'_>, target: &mut Target<'_>) -> Result<()> {
+        for piece in group.pieces() {
+            let (file, offset, len, bytes) = match piece.ok_or_else(|| unfit(what, group))? {
+                Piece::Bytes { file, offset, bytes } => (file, offset, bytes.len() as u64, Some(bytes)),
+                Piece::Zeros { file, offset, len } => (file, offset, len, None),
+                _ => continue,
+            };
+            if self.forgotten.contains(&file) {
+                continue;
+            }
+            let name = self.names.get(&file).ok_or_else(|| unfit(what, group))?;
+            let void = self.void.get(&file).into_iter().flatten();
+            let void: Vec<_> = void.filter(|(_, below)| group.sequence < *below).map(|(range, _)| range).collect();
+            for part in without(offset..offset + len, &void) {
+                let bytes = bytes.map(|bytes| &bytes[(part.start - offset) as usize..(part.end - offset) as usize]);
+                target.write(what, name, part, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn unfit(what: &str, group: &Group<'_>) -> Error {
+    damaged(what, 0, &format!("group {} has a piece that does not fit", group.sequence))
+}
+
+/// The parts of `range` that none of `others` has.
+fn without(range: Range<u64>, others: &[&Range<u64>]) -> Vec<Range<u64>> {
+    others.iter().fold(vec![range], |parts, other| {
+        let split = |part: Range<u64>| [part.start..part.end.min(other.start), part.start.max(other.end)..part.end];
+        parts.into_iter().flat_map(split).filter(|part| part.start < part.end).collect()
+    })
+}
+
+/// The files that are brought to what the journal says.
+struct Target<'a> {
+    directory: &'a Path,
+    /// By name; `None`: it was removed.
+    files: FxHashMap<String, Option<(File, PathBuf, u64)>>,
+}
+
+impl Target<'_> {
+    /// Writes `bytes`, or zeros, to a range of a file, if the file is still there.
+    fn write(&mut self, journal: &str, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()> {
+        if !self.files.contains_key(name) {
+            let opened = self.open(name)?;
+            self.files.insert(name.to_owned(), opened);
+        }
+        let Some(Some((file, path, len))) = self.files.get(name) else { return Ok(()) };
+        if range.end > *len {
+            let seen = format!("it has content at {} of {name}, which is {len} bytes long", range.start);
+            return Err(damaged(journal, 0, &seen));
+        }
+        let written = match bytes {
+            Some(bytes) => file.write_all_at(bytes, range.start),
+            None => write_zeros(file, range),
+        };
+        written.map_err(|source| Error::from_io(&path.display().to_string(), "replay of the journal", 0, source))
+    }
+
+    fn open(&self, name: &str) -> Result<Option<(File, PathBuf, u64)>> {
+        let path = self.directory.join(name);
+        let failed = |source| Error::from_io(&path.display().to_string(), "opening", 0, source);
+        let file = match OpenOptions::new().write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let len = file.metadata().map_err(failed)?.len();
+        Ok(Some((file, path, len)))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.files.values().flatten().try_for_each(|(file, path, _)| {
+            file.sync_data().map_err(|source| Error::from_io(&path.display().to_string(), "sync", 0, source))
+        })
+    }
+}
+
+fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    let zeros = [0; 64 << 10];
+    let mut at = range.start;
+    while at < range.end {
+        let count = (range.end - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_void_is_left_out() {
+        let cut = |others: &[Range<u64>]| without(10..20, &others.iter().collect::<Vec<_>>());
+        assert_eq!(cut(&[]), [10..20]);
+        assert_eq!(cut(&[0..10, 20..30]), [10..20]);
+        assert_eq!(cut(&[12..13, 15..17]), [10..12, 13..15, 17..20]);
+        assert_eq!(cut(&[12..17, 15..25]), [10..12]);
+        assert_eq!(cut(&[0..15, 14..20]), []);
+    }
+}
