@@ -15,23 +15,39 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 /// A fence returns nothing, so a commit that has its CSN stays infallible (I5). What a thread has
 /// fenced is durable iff [`Health::check`] finds no failure *after* the fence.
 #[derive(Clone, Default)]
-pub struct Health(Option<Arc<Failure>>);
+pub struct Health {
+    failure: Option<Arc<Failure>>,
+    /// That of the other medium, where there are two.
+    other: Option<Arc<Failure>>,
+}
 
 impl Health {
     /// Health of a medium whose fences cannot fail.
-    pub const SOUND: Health = Health(None);
+    pub const SOUND: Health = Health { failure: None, other: None };
 
     pub(crate) fn of(failure: Arc<Failure>) -> Health {
-        Health(Some(failure))
+        Health { failure: Some(failure), other: None }
+    }
+
+    /// Health of two media, neither of which is such a pair.
+    pub(crate) fn and(self, other: Health) -> Health {
+        match self.failure {
+            None => other,
+            failure => Health { failure, other: other.failure },
+        }
     }
 
     /// The medium's failure, if it has failed: the first one, which names the file, the system's
     /// answer and the remedy.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        match &self.0 {
+        match &self.failure {
+            None => Ok(()),
             Some(failure) if failure.is_noted() => Err(failure.error()),
-            _ => Ok(()),
+            Some(_) => match &self.other {
+                Some(other) if other.is_noted() => Err(other.error()),
+                _ => Ok(()),
+            },
         }
     }
 }

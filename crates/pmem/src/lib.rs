@@ -11,7 +11,7 @@
 //!
 //! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once;
 //!   `health`: whether a medium has failed
-//! - `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
+//! - `split`: a pool's log and data on two media; `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
 //! - `model`: the time that emulated memory takes in place of another medium
 //! - `prefault`, `heap`, `ahead`: pages, DRAM and lines ahead of their use; `numa`: threads near
 //!   their memory
@@ -38,6 +38,7 @@ pub mod planted;
 pub mod prefault;
 mod region;
 pub mod sim;
+mod split;
 pub mod split_mix;
 pub mod sync;
 pub mod trace;
@@ -55,4 +56,5 @@ pub use numa::Modules;
 pub use planted::planted;
 pub use region::Region;
 pub use sim::SimMedium;
+pub use split::SplitMedium;
 pub use units::{LINE_BYTES, WORD_BYTES};
