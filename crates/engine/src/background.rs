@@ -1,11 +1,13 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files
 //! ahead of need, retries file removals that failed, replaces a used spare file, sweeps what the
 //! opening of a table left unswept, moves rows out of sparse segments, closes tables that nobody
-//! uses, and lets threads go from a NUMA node that is full.
+//! uses, and lets threads go from a NUMA node that is full. Where checkpoints take long, a second
+//! thread makes them.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
+use crate::pool::checkpoints::Since;
 use crate::txn::compact;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,32 +23,52 @@ const PURGED_UNTIL_TRIM: usize = 100_000;
 /// Directory pages of each table swept in one round.
 const PAGES_SWEPT_AT_ONCE: usize = 16;
 
-/// A running background thread.
+/// The running background threads.
 pub(crate) struct Background {
     pool: Arc<Pool>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Starts the thread, near the memory that it works on.
+    /// Starts the threads, near the memory that they work on.
     pub(crate) fn start(pool: Arc<Pool>) -> Background {
-        let worker = pool.clone();
-        let thread = std::thread::Builder::new()
-            .name("perdura-background".into())
-            .spawn(move || {
-                let _attachment = worker.services().locality().attach();
-                run(&worker);
-            })
-            .expect("a thread can be started");
-        Background { pool, thread }
+        let mut threads = vec![spawn(&pool, "perdura-background", run)];
+        if pool.checkpoints.is_apart() {
+            threads.push(spawn(&pool, "perdura-checkpoint", run_checkpoints));
+        }
+        Background { pool, threads }
     }
 
-    /// Asks the thread to stop after the present round and joins it. If the thread panicked, the
-    /// pool fails stop (I11).
+    /// Asks the threads to stop after the present round and joins them. If one panicked, the pool
+    /// fails stop (I11).
     pub(crate) fn stop(self) {
         self.pool.services().stop();
-        if self.thread.join().is_err() {
-            self.pool.log.fail_stop("the background thread panicked");
+        self.pool.checkpoints.stop();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                self.pool.log.fail_stop("a background thread panicked");
+            }
+        }
+    }
+}
+
+fn spawn(pool: &Arc<Pool>, name: &str, run: fn(&Arc<Pool>)) -> JoinHandle<()> {
+    let worker = pool.clone();
+    let started = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let _attachment = worker.services().locality().attach();
+        run(&worker);
+    });
+    started.expect("a thread can be started")
+}
+
+fn run_checkpoints(pool: &Arc<Pool>) {
+    let mut since = Since::default();
+    let medium = &*pool.context.medium;
+    while pool.checkpoints.wait(&mut since, medium, || pool.log.volume()) {
+        let _changing = pool.hold.change();
+        // A failure stops the pool, which the next statement reports.
+        if pool.log.is_failed() || pool.checkpoint().is_err() {
+            return;
         }
     }
 }
@@ -75,7 +97,7 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
     let _changing = pool.hold.change();
     grow_ahead(pool, asked);
     let mut purged = 0;
-    if !pool.log.is_failed() && pool.checkpoint().is_ok() {
+    if !pool.log.is_failed() && (pool.checkpoints.is_apart() || pool.checkpoint().is_ok()) {
         purged = pool.purge();
     }
     pool.services().remove_leftovers(&*pool.context.medium);

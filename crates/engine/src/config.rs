@@ -61,6 +61,12 @@ pub struct Config {
     /// medium, in bytes, 64 KiB or more. What cannot be spilled, some 600 bytes for each directory
     /// page written, comes on top.
     pub transaction_memory: u64,
+    /// On a disk: bytes of log after which a checkpoint is made, and so about what the next start
+    /// has to redo at most. No more than half of what the log may take.
+    pub checkpoint_log_bytes: u64,
+    /// On a disk: time after which a checkpoint is made, if anything has changed. On persistent
+    /// memory there is one in each round of the background thread.
+    pub checkpoint_interval: Duration,
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need.
     /// Without it the caller must do so (tests, tools).
     pub background: bool,
@@ -91,6 +97,8 @@ impl Default for Config {
             machine: Machine::real(),
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,
+            checkpoint_log_bytes: 256 << 20,
+            checkpoint_interval: Duration::from_secs(10),
             background: true,
             accept_unsafe_shutdown: false,
             seed: None,

@@ -6,6 +6,7 @@
 //! snapshot sees or that the last checkpoint does not cover; (I2) for a held pool: nobody stores to
 //! it; and (I11): a failed checkpoint stops the pool, and a failed pool takes no writes.
 
+pub(crate) mod checkpoints;
 pub(crate) mod held_locks;
 pub(crate) mod hold;
 pub(crate) mod locks;
@@ -23,11 +24,12 @@ use crate::index::purge::IndexPurge;
 use crate::index::replace::Ground;
 use crate::service::Services;
 use crate::table::Table;
+use checkpoints::Checkpoints;
 use hold::Hold;
 use locks::LockTable;
 use perdura_log::{Csn, Log};
-use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
+use perdura_pmem::{Medium, Mutant};
 use prepared::PreparedList;
 use snapshot_list::SnapshotList;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub(crate) struct Pool {
     pub log: Log,
     /// Words to be flushed before the next checkpoint.
     pub deferred: Arc<DeferredFlush>,
+    pub checkpoints: Checkpoints,
     pub snapshots: SnapshotList,
     pub locks: LockTable,
     /// The tables, without the catalog.
@@ -95,12 +98,20 @@ impl Pool {
     ) -> Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
         let deferred = Arc::new(DeferredFlush::default());
-        let flushed = deferred.clone();
-        log.set_flush_stored(Box::new(move || flushed.flush()));
+        let (flushed, medium) = (deferred.clone(), context.medium.clone());
+        log.set_flush_stored(Box::new(move || {
+            flushed.flush();
+            // The log asks the medium before it relies on that.
+            let _ = medium.settle();
+        }));
+        let generation = u64::from(config.log.lanes) * lane_bytes;
+        let log_bytes = generation * u64::from(config.log.generations_max);
+        let checkpoints = Checkpoints::new(&*context.medium, config, log_bytes);
         Pool {
             context,
             log,
             deferred,
+            checkpoints,
             snapshots: SnapshotList::default(),
             locks: LockTable::new(config.clock),
             tables,
@@ -114,7 +125,7 @@ impl Pool {
             lock_wait_timeout_ms: AtomicU64::new(config.lock_wait_timeout.as_millis() as u64),
             transaction_memory: AtomicU64::new(config.transaction_memory),
             chunk_bytes: records * RECORD_BYTES,
-            logged_at_most: (u64::from(config.log.lanes) * lane_bytes / 2) as usize,
+            logged_at_most: (generation / 2) as usize,
             counters: EventCounters::default(),
         }
     }
@@ -260,6 +271,10 @@ impl Pool {
             return Ok(());
         }
         if !table.space().retired().is_due(self.log.checkpoint_csn()) {
+            if self.checkpoints.is_apart() {
+                self.checkpoints.ask();
+                return Ok(());
+            }
             self.checkpoint()?;
         }
         let _one = self.purging.lock();

@@ -143,6 +143,7 @@ fn recover(
     let named = open_named(&recovery, &tables)?;
     redo::redo(&recovery, |id| named.get(&id).map(|table| &**table))?;
     catalog.chain().fence();
+    medium.settle()?;
     let (log, prepared) = recovery.finish(&mut || random.next())?;
     let lanes = context.services.clone();
     log.set_prefault(Box::new(move |region| lanes.prefault(region)));

@@ -6,7 +6,10 @@ use crate::common::keyed::{Fields, Keyed, Kind, Rows, config};
 use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Result, Session};
 use perdura_pmem::sim::{Image, PointKind, Random, Recorder, ReplayOptions, Seen, Trace};
 use perdura_pmem::{FileMedium, Medium, Mode, SimMedium};
+use std::collections::BTreeMap;
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -24,8 +27,21 @@ struct Outcome {
     refusal: Option<Error>,
 }
 
+/// A moment of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    BeforeCheckpoint,
+    AfterCheckpoint,
+    AfterTransaction,
+}
+
 /// Creates a table and changes it until the pool refuses.
 fn run(engine: &Engine, seed: u64) -> Outcome {
+    run_observed(engine, seed, &mut |_, _| ())
+}
+
+/// The same, with somebody who looks at the outcome so far.
+fn run_observed(engine: &Engine, seed: u64, observe: &mut dyn FnMut(&Outcome, Moment)) -> Outcome {
     let mut outcome = Outcome::default();
     let keyed = match Keyed::try_create(engine, "t", &KINDS) {
         Ok(keyed) => keyed,
@@ -54,8 +70,11 @@ fn run(engine: &Engine, seed: u64) -> Outcome {
                 return outcome;
             }
         }
+        observe(&outcome, Moment::AfterTransaction);
         if round % 8 == 5 {
+            observe(&outcome, Moment::BeforeCheckpoint);
             let _ = engine.checkpoint();
+            observe(&outcome, Moment::AfterCheckpoint);
             engine.purge();
         }
     }
@@ -174,8 +193,19 @@ fn directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory")
 }
 
-fn open(directory: &TempDir) -> (Arc<FileMedium>, Engine) {
-    let medium = Arc::new(FileMedium::open_paged(directory.path(), false).expect("the directory opens"));
+/// How the fences of a disk become durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Syncs,
+    Journal,
+}
+
+fn open(directory: &TempDir, by: By) -> (Arc<FileMedium>, Engine) {
+    let medium = match by {
+        By::Syncs => FileMedium::open_paged(directory.path(), false),
+        By::Journal => FileMedium::open_journaled(directory.path(), false, 64 << 20),
+    };
+    let medium = Arc::new(medium.expect("the directory opens"));
     assert_eq!(medium.info().mode, Mode::Page, "the tests' directory is not on persistent memory");
     let shared: Arc<dyn Medium> = medium.clone();
     let engine = Engine::open(shared, config()).expect("the pool opens");
@@ -184,18 +214,22 @@ fn open(directory: &TempDir) -> (Arc<FileMedium>, Engine) {
 
 #[test]
 fn a_pool_on_a_disk_keeps_what_it_has_acknowledged() {
+    [By::Syncs, By::Journal].into_iter().for_each(keeps_what_it_has_acknowledged);
+}
+
+fn keeps_what_it_has_acknowledged(by: By) {
     let directory = directory();
-    let (medium, engine) = open(&directory);
+    let (medium, engine) = open(&directory, by);
     let before = medium.sync_count();
     let outcome = run(&engine, 1);
     assert!(outcome.refusal.is_none(), "{:?}", outcome.refusal);
     assert!(medium.sync_count() - before > TRANSACTIONS, "each commit waits for a sync at least");
     assert!(engine.status().to_string().contains("mode page"), "{}", engine.status());
     drop((engine, medium));
-    let (medium, engine) = open(&directory);
+    let (medium, engine) = open(&directory, by);
     check(&engine, &outcome, "after a restart");
     drop((engine, medium));
-    let (_, engine) = open(&directory);
+    let (_, engine) = open(&directory, by);
     let table = engine.table("t").expect("it is there");
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut found: Rows = crate::common::rows(&mut txn, &table).into_iter().collect();
@@ -206,10 +240,10 @@ fn a_pool_on_a_disk_keeps_what_it_has_acknowledged() {
 
 #[test]
 fn a_pool_on_a_disk_stops_with_the_reason_and_restarts() {
-    for after in [0, 1, 2, 5, 17, 60] {
+    for (after, by) in [0, 1, 2, 5, 17, 60].into_iter().flat_map(|after| [(after, By::Syncs), (after, By::Journal)]) {
         let hint = format!("sync {} after the start fails", after + 1);
         let directory = directory();
-        let (medium, engine) = open(&directory);
+        let (medium, engine) = open(&directory, by);
         medium.fail_sync_after(after);
         let outcome = run(&engine, after);
         check_refusal(&outcome, &directory.path().display().to_string(), &hint);
@@ -217,7 +251,70 @@ fn a_pool_on_a_disk_stops_with_the_reason_and_restarts() {
         assert_eq!(again.kind(), ErrorKind::ReadOnlyPool, "{hint}: {again}");
         engine.checkpoint().expect_err("it has stopped");
         drop((engine, medium));
-        let (_, engine) = open(&directory);
+        let (_, engine) = open(&directory, by);
         check(&engine, &outcome, &hint);
+    }
+}
+
+/// Files of a directory, by name.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files(directory: &Path) -> Files {
+    let entries = fs::read_dir(directory).expect("it lists").map(|entry| entry.expect("an entry"));
+    let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    named
+        .filter(|(name, _)| !name.starts_with('.'))
+        .map(|(name, path)| (name, fs::read(path).expect("it is read")))
+        .collect()
+}
+
+/// A directory as a loss of power may leave it: the journal, and of all other files each word as it
+/// is or as it was at the last checkpoint.
+fn power_lost(now: &Files, settled: &Files, random: &mut Random) -> TempDir {
+    let image = directory();
+    for (name, bytes) in now {
+        let mut bytes = bytes.clone();
+        if !name.starts_with("journal.") {
+            let empty = vec![0; bytes.len()];
+            let old = settled.get(name).filter(|old| old.len() == bytes.len()).unwrap_or(&empty);
+            // Some pages as a whole, some word by word.
+            for (now, old) in bytes.chunks_mut(4096).zip(old.chunks(4096)) {
+                let odds = [0, 1, 50, 99, 100][random.below(5) as usize];
+                for (now, old) in now.chunks_mut(8).zip(old.chunks(8)).filter(|(now, old)| now != old) {
+                    if random.below(100) < odds {
+                        now.copy_from_slice(old);
+                    }
+                }
+            }
+        }
+        fs::write(image.path().join(name), bytes).expect("it is written");
+    }
+    image
+}
+
+/// Hazard: the kernel has written some words of a file back and not others, log and superblock
+/// among them; all there is besides is the journal.
+#[test]
+fn a_pool_with_a_journal_survives_a_loss_of_power() {
+    for seed in 0..4 {
+        let directory = directory();
+        let (_medium, engine) = open(&directory, By::Journal);
+        let mut settled = files(directory.path());
+        let mut before = Files::new();
+        let mut random = Random::new(seed);
+        let mut images = 0;
+        run_observed(&engine, seed, &mut |outcome, moment| match moment {
+            Moment::BeforeCheckpoint => before = files(directory.path()),
+            Moment::AfterCheckpoint => settled = std::mem::take(&mut before),
+            Moment::AfterTransaction => {
+                let hint = format!("seed {seed} image {images}");
+                let image = power_lost(&files(directory.path()), &settled, &mut random);
+                let (medium, engine) = open(&image, By::Journal);
+                check(&engine, outcome, &hint);
+                medium.health().check().expect("nothing has failed");
+                images += 1;
+            }
+        });
+        assert_eq!(images, TRANSACTIONS);
     }
 }

@@ -75,23 +75,24 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// stored_csn, once all words up to it are durable.
-    fn stored(&self) -> Csn {
-        let csn = self.log.stored.load();
-        // Planted: a checkpoint goes past words that nobody has flushed.
-        if csn > self.log.checkpoint_csn.load(Acquire) && !perdura_pmem::planted(Mutant::CheckpointPastUnflushedWords) {
-            let flush = self.log.flush_stored.read().clone();
-            flush.inspect(|flush| flush());
-        }
-        csn
+    /// A CSN up to which all words are durable: stored_csn, or where it takes long to make it so the
+    /// last checkpoint.
+    fn covered(&self) -> Csn {
+        if self.log.settles { self.log.checkpoint_csn.load(Acquire) } else { self.log.flush_stored() }
     }
 
-    /// Makes stored_csn the durable checkpoint, unless it already is.
-    pub(crate) fn checkpoint(&mut self) -> Result<Csn> {
+    /// Makes stored_csn the durable checkpoint, unless it already is, or `settled` if that was made
+    /// durable before the lock was taken.
+    pub(crate) fn checkpoint(&mut self, settled: Option<Csn>) -> Result<Csn> {
         let log = self.log;
         log.check_running()?;
-        // Planted: what is durable is said to be stored.
-        let csn = if perdura_pmem::planted(Mutant::CheckpointAtDurable) { log.visible.load() } else { self.stored() };
+        let csn = match settled {
+            // Another checkpoint may have been faster.
+            Some(csn) => csn.max(self.ledger.superblock().checkpoint_csn),
+            // Planted: what is durable is said to be stored.
+            None if perdura_pmem::planted(Mutant::CheckpointAtDurable) => log.visible.load(),
+            None => log.flush_stored(),
+        };
         if csn != self.ledger.superblock().checkpoint_csn {
             let _span = span("checkpoint");
             self.write(|superblock| superblock.checkpoint_csn = csn)?;
@@ -151,7 +152,7 @@ impl<'a> Control<'a> {
     /// in use and no more can be added.
     pub(crate) fn switch(&mut self, lane: u32, bytes: u64, most: u32) -> Result<Option<Placed>> {
         let _span = span("generation_switch");
-        let csn = self.stored();
+        let csn = self.covered();
         let target = match self.reusable(csn) {
             Some(target) => target,
             None => match self.grow(most)? {
@@ -279,7 +280,7 @@ impl<'a> Control<'a> {
     /// Whether a switch now would find a reusable generation or could add one.
     pub(crate) fn has_next(&self) -> bool {
         let log = self.log;
-        let csn = log.stored.load();
+        let csn = if log.settles { log.checkpoint_csn.load(Acquire) } else { log.stored.load() };
         log.generations.count() < log.generations_max as usize || self.reusable(csn).is_some()
     }
 

@@ -135,15 +135,23 @@ impl Log {
     /// # Errors
     /// Medium, FailStop.
     pub fn checkpoint(&self) -> Result<Csn> {
+        let settled = self.shared.settles.then(|| self.shared.flush_stored());
         let mut control = Control::lock(&self.shared);
-        let csn = control.checkpoint()?;
+        let csn = control.checkpoint(settled)?;
         shrink(&mut control, csn)?;
         Ok(csn)
     }
 
+    /// Bytes of log that were used since the pool was created: the difference of two is what a
+    /// redo that begins at the first has to read at the second.
+    pub fn volume(&self) -> u64 {
+        self.shared.volume()
+    }
+
     /// Sets the hook that flushes and fences all words of commits that are reported as stored. The
-    /// log calls it under its control lock before a checkpoint goes past such commits: so the hook
-    /// must not reserve, and must not wait for anybody who does.
+    /// log calls it before a checkpoint goes past such commits, under its control lock unless the
+    /// medium settles ([`perdura_pmem::Medium::settles`]): so the hook must not reserve, and must
+    /// not wait for anybody who does.
     pub fn set_flush_stored(&self, flush: Box<dyn Fn() + Send + Sync>) {
         *self.shared.flush_stored.write() = Some(flush.into());
     }

@@ -60,7 +60,8 @@ impl Wait<'_> {
     /// Waits one round. Error: LogFull when nobody has made progress for long enough.
     fn round(&mut self, log: &Shared, txid: TxnId) -> Result<()> {
         let seen = log.progress();
-        if seen != self.seen {
+        // A checkpoint that is under way ends, with room or with the pool's failure.
+        if seen != self.seen || log.is_settling() {
             (self.seen, self.idle) = (seen, 0);
         }
         if self.idle >= log.patience(txid) {

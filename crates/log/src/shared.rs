@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) medium: Arc<dyn Medium>,
     /// The medium's.
     health: Health,
+    /// A checkpoint takes long: it is made outside the control lock, and no switch waits for one.
+    pub(crate) settles: bool,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
     /// Generations the log shrinks back to.
@@ -56,6 +58,8 @@ pub(crate) struct Shared {
     reason: Mutex<Option<String>>,
     pub(crate) prefault: RwLock<Option<Arc<PrefaultHook>>>,
     pub(crate) flush_stored: RwLock<Option<Arc<FlushHook>>>,
+    /// Threads that make a checkpoint's words durable, where that takes long.
+    settling: AtomicU32,
     waiting: AtomicU32,
     /// Transactions that ended while somebody waited.
     ended: AtomicU64,
@@ -86,6 +90,7 @@ impl Shared {
         let (durable, visible, stored) = (mark(SLOTS), mark(SLOTS), mark(SLOTS_STORED));
         Shared {
             health: start.medium.health(),
+            settles: start.medium.settles(),
             medium: start.medium,
             lanes: start.lanes,
             lane_bytes: start.lane_bytes,
@@ -108,6 +113,7 @@ impl Shared {
             reason: Mutex::new(None),
             prefault: RwLock::new(None),
             flush_stored: RwLock::new(None),
+            settling: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             ended: AtomicU64::new(0),
             freed_lock: Mutex::new(()),
@@ -199,6 +205,37 @@ impl Shared {
         if self.waiting.load(Relaxed) > 0 {
             self.freed.notify_all();
         }
+    }
+
+    /// stored_csn, once all words up to it are durable by the hook. Where that takes long it is
+    /// called without the control lock.
+    pub(crate) fn flush_stored(&self) -> Csn {
+        let csn = self.stored.load();
+        let is_new = csn > self.checkpoint_csn.load(Acquire) || self.medium.settle_is_due();
+        // Planted: a checkpoint goes past words that nobody has flushed.
+        if is_new && !perdura_pmem::planted(Mutant::CheckpointPastUnflushedWords) {
+            self.settling.fetch_add(u32::from(self.settles), Relaxed);
+            let flush = self.flush_stored.read().clone();
+            flush.inspect(|flush| flush());
+            self.settling.fetch_sub(u32::from(self.settles), Relaxed);
+        }
+        csn
+    }
+
+    /// Whether a checkpoint is under way that takes long, and frees generations at its end.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.settling.load(Relaxed) > 0
+    }
+
+    /// Bytes of the log that have been reserved or skipped since the pool was created.
+    pub(crate) fn volume(&self) -> u64 {
+        let active = self.active();
+        if active == Active::NONE {
+            return 0;
+        }
+        let lanes = &self.generations.get(active.number()).lanes;
+        let filled: u64 = lanes.iter().map(|lane| lane.filled().min(self.lane_bytes)).sum();
+        active.activation() * u64::from(self.lanes) * self.lane_bytes + filled
     }
 
     /// Values that change with any progress: the stored CSN, the active generation, and the count

@@ -179,14 +179,16 @@ impl Directory {
     /// Flushes the lines of the words at `positions` of page `page`, each once.
     #[track_caller]
     pub(crate) fn flush_rows(&self, page: u64, positions: impl Iterator<Item = u16>) {
-        let (mut flushed, words_in_line) = ([0u64; 16], (LINE_BYTES / 8) as u16);
-        for position in positions {
-            let line = position / words_in_line;
-            let bit = 1 << (line % 64);
-            if flushed[usize::from(line / 64)] & bit == 0 {
-                flushed[usize::from(line / 64)] |= bit;
-                self.flush(self.page_base(page) + u64::from(position));
-            }
+        for position in first_of_each_line(positions) {
+            self.flush(self.page_base(page) + u64::from(position));
+        }
+    }
+
+    /// [`Directory::flush_rows`] of words that are to be durable at the next checkpoint.
+    #[track_caller]
+    pub(crate) fn flush_settled_rows(&self, page: u64, positions: impl Iterator<Item = u16>) {
+        for position in first_of_each_line(positions) {
+            self.flush_settled(self.page_base(page) + u64::from(position));
         }
     }
 
@@ -253,6 +255,14 @@ impl Directory {
     pub(crate) fn flush(&self, row: u64) {
         let (region, at) = self.place(row).expect("a row that exists");
         region.flush(at, 8);
+    }
+
+    /// Flushes the line of the word of row `row`, which is to be durable at the next checkpoint.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn flush_settled(&self, row: u64) {
+        let (region, at) = self.place(row).expect("a row that exists");
+        region.flush_settled(at, 8);
     }
 
     /// The state of page `page`; unpublished if there is no such page.
@@ -365,4 +375,14 @@ impl Directory {
             )),
         }
     }
+}
+
+/// One position of each line of a page that `positions` are in.
+fn first_of_each_line(positions: impl Iterator<Item = u16>) -> impl Iterator<Item = u16> {
+    let (mut seen, words_in_line) = ([0u64; 16], (LINE_BYTES / 8) as u16);
+    positions.filter(move |position| {
+        let line = position / words_in_line;
+        let (word, bit) = (&mut seen[usize::from(line / 64)], 1 << (line % 64));
+        std::mem::replace(word, *word | bit) & bit == 0
+    })
 }

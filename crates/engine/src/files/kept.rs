@@ -216,6 +216,18 @@ impl Medium for KeepingMedium {
         self.inner.sync_dir()
     }
 
+    fn settles(&self) -> bool {
+        self.inner.settles()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.inner.settle()
+    }
+
+    fn settle_is_due(&self) -> bool {
+        self.inner.settle_is_due()
+    }
+
     fn health(&self) -> Health {
         self.inner.health()
     }

@@ -181,10 +181,10 @@ impl<'a> LeafBytes<'a> {
         self.region.store(self.at + VALID_AT, encode_valid(slots));
     }
 
-    /// Flushes the valid word. The caller fences.
+    /// Flushes the valid word, which is to be durable at the next checkpoint. The caller fences.
     #[track_caller]
     pub(crate) fn flush_valid(&self) {
-        self.region.flush(self.at + VALID_AT, 8);
+        self.region.flush_settled(self.at + VALID_AT, 8);
     }
 
     /// Flushes lines of the leaf. The caller fences.

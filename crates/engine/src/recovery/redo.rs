@@ -85,7 +85,7 @@ fn redo_word(table: &Table, row: u64, word: Word) {
     // The word is stored even if it is there already: a killed process may have left it in the
     // cache only.
     table.directory().store(row, word);
-    table.directory().flush(row);
+    table.directory().flush_settled(row);
 }
 
 /// Verifies that what a record names is there and matches the record's checksum.

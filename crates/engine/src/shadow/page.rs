@@ -171,7 +171,7 @@ impl PageShadow {
     /// Flushes the words that are stored. The caller fences.
     pub(crate) fn flush_stored(&mut self, page: u64, directory: &Directory) {
         self.noted = false;
-        directory.flush_rows(page, std::mem::take(&mut self.unflushed).iter());
+        directory.flush_settled_rows(page, std::mem::take(&mut self.unflushed).iter());
     }
 
     /// Stores the words of a committed change. Returns the index of its undo record in the history,

@@ -1,0 +1,90 @@
+//! When the next checkpoint of a pool is due whose checkpoints take long: those of a medium that
+//! settles.
+//!
+//! On persistent memory a checkpoint flushes some lines, and whoever needs one makes it. On a disk
+//! it syncs files; so a thread of its own makes it, and nobody else waits: by log volume, which
+//! bounds the next redo; by time; when the medium's journal is half full; and when garbage that
+//! waits for it makes statements take fresh room.
+
+use crate::config::Config;
+use perdura_pmem::Medium;
+use perdura_pmem::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// How often the thread looks whether a checkpoint is due.
+const PERIOD: Duration = Duration::from_millis(50);
+/// Periods between two checkpoints that statements ask for: 0.5 s.
+const PERIODS_ASKED: u32 = 10;
+
+/// The need of checkpoints.
+pub(crate) struct Checkpoints {
+    is_apart: bool,
+    log_bytes: u64,
+    periods: u32,
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_asked: bool,
+    stops: bool,
+}
+
+/// What has passed since the last checkpoint.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Since {
+    /// Volume of the log then.
+    pub volume: u64,
+    periods: u32,
+}
+
+impl Checkpoints {
+    /// Those of a pool on `medium`, whose log takes up to `log_bytes`.
+    pub(crate) fn new(medium: &dyn Medium, config: &Config, log_bytes: u64) -> Checkpoints {
+        let periods = config.checkpoint_interval.as_millis() / PERIOD.as_millis();
+        Checkpoints {
+            is_apart: medium.settles(),
+            // Sessions that find the log full would wait.
+            log_bytes: config.checkpoint_log_bytes.min(log_bytes / 2),
+            periods: u32::try_from(periods).unwrap_or(u32::MAX),
+            state: Mutex::default(),
+            woken: Condvar::new(),
+        }
+    }
+
+    /// Whether a thread of its own makes them.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Asks for one soon: garbage waits for it.
+    pub(crate) fn ask(&self) {
+        self.state.lock().is_asked = true;
+    }
+
+    /// Waits until one is due; `volume` is the log's present one. False if the thread is to stop.
+    pub(crate) fn wait(&self, since: &mut Since, medium: &dyn Medium, volume: impl Fn() -> u64) -> bool {
+        let mut state = self.state.lock();
+        while !state.stops {
+            self.woken.wait_for(&mut state, PERIOD);
+            since.periods += 1;
+            let is_due = since.periods >= self.periods
+                || state.is_asked && since.periods >= PERIODS_ASKED
+                || volume().saturating_sub(since.volume) >= self.log_bytes
+                || medium.settle_is_due();
+            if is_due {
+                state.is_asked = false;
+                *since = Since { volume: volume(), periods: 0 };
+                return !state.stops;
+            }
+        }
+        false
+    }
+
+    /// Ends the wait for good.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stops = true;
+        self.woken.notify_all();
+    }
+}
