@@ -22,7 +22,12 @@
 namespace perdura {
 
 static char *directory;
+static char *log_directory;
 static my_bool emulate;
+static my_bool require_dax;
+static ulonglong journal_size;
+static ulonglong checkpoint_log_size;
+static uint checkpoint_interval;
 static my_bool accept_unsafe_shutdown;
 static char *emulate_model;
 static ulonglong data_file_size;
@@ -184,11 +189,29 @@ static MYSQL_SYSVAR_BOOL(hold, hold, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_NOCMDOPT,
   "STAGE BLOCK_COMMIT", set_hold, update_hold, false);
 
 static MYSQL_SYSVAR_STR(dir, directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Directory of the pool, on a file system mounted with -o dax", nullptr, nullptr, default_directory);
+  "Directory of the pool: on a file system mounted with -o dax, or on any disk", nullptr, nullptr, default_directory);
+
+static MYSQL_SYSVAR_STR(log_dir, log_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Directory of the pool's log, if it is another than perdura_dir: on persistent memory, say, with the data on a disk. Used when "
+  "the pool is created, and to be the same from then on", nullptr, nullptr, "");
 
 static MYSQL_SYSVAR_BOOL(emulate, emulate, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
-  "Go on if the directory is not on persistent memory. Data then survive a crash of the server, not a loss of power",
+  "Take a directory that is not on persistent memory as if it were. Data then survive a crash of the server, not a loss of power",
   nullptr, nullptr, false);
+
+static MYSQL_SYSVAR_BOOL(require_dax, require_dax, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Do not start if the directory is not on persistent memory, rather than use it as a disk", nullptr, nullptr, false);
+
+static MYSQL_SYSVAR_ULONGLONG(journal_size, journal_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Bytes that the journal of a pool on a disk may take: when it is half full, a checkpoint is made",
+  nullptr, nullptr, 256 * MIB, 32 * MIB, 64 * GIB, 16 * MIB);
+
+static MYSQL_SYSVAR_ULONGLONG(checkpoint_log_size, checkpoint_log_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Bytes of log after which a pool on a disk makes a checkpoint: about what a start after a crash has to redo. At most half of "
+  "what the log may take", nullptr, nullptr, 256 * MIB, MIB, 64 * GIB, MIB);
+
+static MYSQL_SYSVAR_UINT(checkpoint_interval, checkpoint_interval, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Seconds after which a pool on a disk makes a checkpoint, if anything has changed", nullptr, nullptr, 10, 1, 86400, 1);
 
 static MYSQL_SYSVAR_BOOL(accept_unsafe_shutdown, accept_unsafe_shutdown, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Open the pool although its persistent memory has counted dirty shutdowns since it was last open, which may have lost "
@@ -248,7 +271,12 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
 
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
+  MYSQL_SYSVAR(log_dir),
   MYSQL_SYSVAR(emulate),
+  MYSQL_SYSVAR(require_dax),
+  MYSQL_SYSVAR(journal_size),
+  MYSQL_SYSVAR(checkpoint_log_size),
+  MYSQL_SYSVAR(checkpoint_interval),
   MYSQL_SYSVAR(accept_unsafe_shutdown),
   MYSQL_SYSVAR(emulate_model),
   MYSQL_SYSVAR(hold),
@@ -291,8 +319,13 @@ bool options(PerduraOptions *chosen)
     return false;
   *chosen= {};
   chosen->directory= directory;
+  chosen->log_directory= log_directory;
   chosen->create_directory= !strcmp(directory, default_directory);
   chosen->emulate= emulate;
+  chosen->require_dax= require_dax;
+  chosen->journal_bytes= journal_size;
+  chosen->checkpoint_log_bytes= checkpoint_log_size;
+  chosen->checkpoint_interval_ms= checkpoint_interval * 1000ULL;
   chosen->accept_dirty_shutdown= accept_unsafe_shutdown;
   chosen->emulate_model= emulate_model;
   chosen->prefault= prefault;

@@ -81,10 +81,22 @@ typedef struct PerduraEngine PerduraEngine;
 typedef struct PerduraOptions {
   // The pool's directory, as a path.
   const char *directory;
-  // Makes the directory if it is missing.
+  // The directory of the log, as a path, if it is another: on persistent memory, say, with the data on a
+  // disk. NULL and an empty text: the pool's.
+  const char *log_directory;
+  // Makes the directory if it is missing, and that of the log.
   bool create_directory;
-  // Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss of power.
+  // Takes a directory that is not on DAX as if it were: data then survive a crash of the process, not a loss
+  // of power. Without it the pool is durable there by syncs, as on any disk.
   bool emulate;
+  // Refuses a directory that is not on DAX.
+  bool require_dax;
+  // On a disk: bytes that the journal of fences may take in the directory.
+  uint64_t journal_bytes;
+  // On a disk: bytes of log after which a checkpoint is made.
+  uint64_t checkpoint_log_bytes;
+  // On a disk: time after which a checkpoint is made, in milliseconds.
+  uint64_t checkpoint_interval_ms;
   // Opens a pool although its device has counted dirty shutdowns since it was last open.
   bool accept_dirty_shutdown;
   // The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of that NUMA

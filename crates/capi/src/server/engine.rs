@@ -4,7 +4,7 @@ use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counters;
 use perdura_engine::{Config, Engine, LogConfig};
-use perdura_pmem::{FileMedium, Model, Options};
+use perdura_pmem::{FileMedium, Medium, Model, Options, SplitMedium};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -46,11 +46,23 @@ impl PerduraEngine {
 pub struct PerduraOptions {
     /// The pool's directory, as a path.
     pub directory: *const c_char,
-    /// Makes the directory if it is missing.
+    /// The directory of the log, as a path, if it is another: on persistent memory, say, with the
+    /// data on a disk. NULL and an empty text: the pool's.
+    pub log_directory: *const c_char,
+    /// Makes the directory if it is missing, and that of the log.
     pub create_directory: bool,
-    /// Goes on if the directory is not on DAX: data then survive a crash of the process, not a loss
-    /// of power.
+    /// Takes a directory that is not on DAX as if it were: data then survive a crash of the
+    /// process, not a loss of power. Of a pool with another directory for its log that one is
+    /// meant. Without it the pool is durable there by syncs, as on any disk.
     pub emulate: bool,
+    /// Refuses a directory that is not on DAX.
+    pub require_dax: bool,
+    /// On a disk: bytes that the journal of fences may take in the directory.
+    pub journal_bytes: u64,
+    /// On a disk: bytes of log after which a checkpoint is made.
+    pub checkpoint_log_bytes: u64,
+    /// On a disk: time after which a checkpoint is made, in milliseconds.
+    pub checkpoint_interval_ms: u64,
     /// Opens a pool although its device has counted dirty shutdowns since it was last open.
     pub accept_dirty_shutdown: bool,
     /// The medium whose time emulated memory takes: a preset's name, with `@NODE` for a device of
@@ -131,17 +143,19 @@ pub unsafe extern "C" fn perdura_has_pool(directory: *const c_char) -> bool {
 }
 
 fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Outcome<Engine> {
-    let directory = directory.to_str().map_err(|_| {
-        Failure::new(PerduraCode::Configuration, format!("directory {directory:?} is not a name in UTF-8"))
-    })?;
+    let directory = directory.to_str().map_err(|_| not_utf8("directory"))?;
     // Messages name the directory in full, wherever the server was started.
     let directory = absolute(Path::new(directory)).unwrap_or_else(|_| directory.into());
-    let medium_options = Options { emulate: options.emulate, create_dir: options.create_directory };
-    let medium = FileMedium::open(&directory, medium_options).map_err(|error| match error.kind() {
-        perdura_pmem::ErrorKind::NotDax => Failure::new(PerduraCode::Medium, format!("{error}: perdura_emulate=ON")),
-        _ => Failure::from(error),
-    })?;
-    let medium = medium.with_model(model)?;
+    // SAFETY: as the caller vouches for.
+    let log_directory = match unsafe { options.log_directory.as_ref() } {
+        None => None,
+        // SAFETY: as the caller vouches for.
+        Some(name) => Some(unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| not_utf8("log directory"))?),
+    };
+    let log_directory = log_directory.filter(|name| !name.is_empty());
+    let log_directory = log_directory.map(|name| absolute(Path::new(name)).unwrap_or_else(|_| name.into()));
+    let medium = medium(options, &directory, log_directory.as_deref(), model);
+    let medium = medium.map_err(|error| with_remedy(options, error))?;
     let defaults = Config::default();
     let config = Config {
         log: LogConfig {
@@ -161,11 +175,66 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         numa: options.numa,
         lock_wait_timeout: Duration::from_millis(options.lock_wait_ms),
         transaction_memory: options.transaction_memory,
+        checkpoint_log_bytes: options.checkpoint_log_bytes,
+        checkpoint_interval: Duration::from_millis(options.checkpoint_interval_ms),
         accept_unsafe_shutdown: options.accept_dirty_shutdown,
         clock: since_1970,
         ..defaults
     };
-    Ok(Engine::open(Arc::new(medium), config)?)
+    Ok(Engine::open(medium, config)?)
+}
+
+fn not_utf8(what: &str) -> Failure {
+    Failure::new(PerduraCode::Configuration, format!("the name of the {what} is not in UTF-8"))
+}
+
+/// The medium of the pool in `directory`, with its log in `log_directory`, if that is another.
+fn medium(
+    options: &PerduraOptions,
+    directory: &Path,
+    log_directory: Option<&Path>,
+    model: Option<Model>,
+) -> perdura_pmem::Result<Arc<dyn Medium>> {
+    let Some(log_directory) = log_directory.filter(|other| *other != directory) else {
+        SplitMedium::refuse_half(directory)?;
+        return Ok(Arc::new(half(options, directory, None)?.with_model(model)?));
+    };
+    let log = Arc::new(half(options, log_directory, None)?.with_model(model)?);
+    let open = || half(options, directory, Some(&log))?.with_model(model);
+    Ok(Arc::new(SplitMedium::join(log.clone(), directory, open)?))
+}
+
+/// The medium of one directory; of the data beside a log on `log`.
+fn half(options: &PerduraOptions, directory: &Path, log: Option<&Arc<FileMedium>>) -> perdura_pmem::Result<FileMedium> {
+    let create_dir = options.create_directory;
+    let in_memory = || {
+        let emulate = options.emulate && !options.require_dax;
+        FileMedium::open(directory, Options { emulate, create_dir })
+    };
+    match log {
+        _ if options.require_dax => in_memory(),
+        None if options.emulate => in_memory(),
+        None => FileMedium::open_journaled(directory, create_dir, options.journal_bytes),
+        // The log alone is emulated, unless the data are in DRAM, too.
+        Some(log) => match FileMedium::open_journaled_on(log, directory, create_dir, options.journal_bytes) {
+            Err(error) if error.kind() == perdura_pmem::ErrorKind::NotDax && options.emulate => in_memory(),
+            opened => opened,
+        },
+    }
+}
+
+/// Adds the variable that takes the medium nevertheless.
+fn with_remedy(options: &PerduraOptions, error: perdura_pmem::Error) -> Failure {
+    match error.kind() {
+        perdura_pmem::ErrorKind::NotDax if options.require_dax => {
+            Failure::new(PerduraCode::Medium, format!("{error}, or use it as a disk: perdura_require_dax=OFF"))
+        }
+        perdura_pmem::ErrorKind::NotDax => Failure::new(PerduraCode::Medium, format!("{error}: perdura_emulate=ON")),
+        perdura_pmem::ErrorKind::Mismatch => {
+            Failure::new(PerduraCode::Medium, format!("{error}: perdura_dir and perdura_log_dir"))
+        }
+        _ => Failure::from(error),
+    }
 }
 
 /// The server's clock, which enters the engine here. Reports need milliseconds, so it is the clock

@@ -116,8 +116,13 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
     let path = CString::new(directory.path().to_str().unwrap()).unwrap();
     let options = PerduraOptions {
         directory: path.as_ptr(),
+        log_directory: null(),
         create_directory: false,
         emulate: true,
+        require_dax: false,
+        journal_bytes: 32 << 20,
+        checkpoint_log_bytes: 64 << 20,
+        checkpoint_interval_ms: 1000,
         accept_dirty_shutdown: false,
         emulate_model: null(),
         prefault: false,
