@@ -43,12 +43,16 @@ pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Res
     Ok(())
 }
 
-/// Loads the plugin with its pool in `directory`, emulated unless that lies on persistent memory.
-/// The environment variable `PERDURA_EMULATE_MODEL` names a medium to model then.
-pub fn add_perdura(command: &mut Command, directory: &Path) {
+/// Loads the plugin with its pool in `directory`, its log in `log`, if that is another. Directories
+/// in DRAM are taken for persistent memory, and those on a disk are durable. The environment variable
+/// `PERDURA_EMULATE_MODEL` names a medium to model then.
+pub fn add_perdura(command: &mut Command, directory: &Path, log: Option<&Path>) {
     command.arg("--plugin-maturity=experimental").arg(format!("--plugin-load-add={}", plugin::LIBRARY));
     command.arg(format!("--perdura-dir={}", directory.join("pool").display()));
-    if !process::is_dax(directory) {
+    if let Some(log) = log {
+        command.arg(format!("--perdura-log-dir={}", log.display()));
+    }
+    if process::is_in_dram(log.unwrap_or(directory)) {
         command.arg("--perdura-emulate=ON");
         if let Ok(model) = std::env::var("PERDURA_EMULATE_MODEL") {
             command.arg(format!("--perdura-emulate-model={model}"));

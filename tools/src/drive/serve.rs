@@ -74,7 +74,7 @@ fn start(directory: &Directory, port: Option<u16>) -> Result<Child> {
     command.args(["--pdeathsig", "TERM"]).arg(paths::mariadb()?.join("sbin/mariadbd")).arg("--no-defaults");
     command.arg(format!("--plugin-dir={}", paths::server_plugins()?.display()));
     mariadbd::add_places(&mut command, directory.path(), &directory.socket())?;
-    mariadbd::add_perdura(&mut command, directory.path());
+    mariadbd::add_perdura(&mut command, directory.path(), None);
     // Without the engine the server would hide its tables.
     command.args(["--perdura=FORCE", "--local-infile=1"]);
     match port {

@@ -23,6 +23,8 @@ const POLL: Duration = Duration::from_millis(2);
 pub struct Options {
     /// Loads our plugin, with its pool beside the data directory.
     pub perdura: bool,
+    /// Where its directory is made, and that of the pool's log: as the environment says, unless set.
+    pub place: Option<Place>,
     /// Further options of mariadbd.
     pub extra: Vec<String>,
     /// Keeps InnoDB's redo log on a tmpfs of the server's own. InnoDB maps its log as persistent
@@ -32,6 +34,21 @@ pub struct Options {
     /// Reads its configuration from `my.cnf` in this directory and its plugins from `plugins`
     /// there.
     pub installed: Option<PathBuf>,
+}
+
+/// The media of a server.
+#[derive(Clone)]
+pub struct Place {
+    pub medium: PathBuf,
+    /// Of the pool's log, if that is another.
+    pub log: Option<PathBuf>,
+}
+
+impl Place {
+    /// That which the environment names.
+    pub fn of_environment() -> Place {
+        Place { medium: paths::medium(), log: paths::log_medium() }
+    }
 }
 
 /// Mounts a tmpfs at $1 in a mount namespace of the server alone, moves the redo log at $2 there
@@ -48,6 +65,8 @@ const WITH_OWN_LOG: &str = r#"set -e; mount -t tmpfs tmpfs "$1"; cp "$2" "$1/"; 
 ///   kept ones too.
 pub struct Server {
     dir: PathBuf,
+    /// Directory of the pool's log, if that is another.
+    log: Option<PathBuf>,
     options: Options,
     child: Option<Child>,
     keep: bool,
@@ -57,14 +76,18 @@ impl Server {
     /// Creates a data directory without starting a server.
     pub fn create(options: Options) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let medium = paths::medium();
-        std::fs::create_dir_all(&medium).with_context(|| format!("PERDURA_DIR={}", medium.display()))?;
-        remove_leftovers(&medium)?;
+        let place = options.place.clone().unwrap_or_else(Place::of_environment);
+        for medium in std::iter::once(&place.medium).chain(&place.log) {
+            std::fs::create_dir_all(medium).with_context(|| format!("the medium {}", medium.display()))?;
+            remove_leftovers(medium)?;
+        }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = medium.join(format!("server-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(dir.join("pool"))?;
-        std::fs::create_dir_all(dir.join("tmp"))?;
-        let server = Self { dir, options, child: None, keep: false };
+        let own = |medium: &PathBuf| medium.join(format!("server-{}-{number}", std::process::id()));
+        let (dir, log) = (own(&place.medium), place.log.as_ref().map(own));
+        for needed in [dir.join("pool"), dir.join("tmp")].iter().chain(&log) {
+            std::fs::create_dir_all(needed)?;
+        }
+        let server = Self { dir, log, options, child: None, keep: false };
         mariadbd::install(&server.dir.join("data"))?;
         Ok(server)
     }
@@ -121,7 +144,7 @@ impl Server {
         command.args(["--innodb-buffer-pool-dump-at-shutdown=0", "--innodb-buffer-pool-load-at-startup=0"]);
         command.arg("--plugin-load-add=ha_blackhole");
         if self.options.perdura {
-            mariadbd::add_perdura(&mut command, &self.dir);
+            mariadbd::add_perdura(&mut command, &self.dir, self.log.as_deref());
         }
         command.args(&self.options.extra).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
@@ -220,6 +243,7 @@ impl Drop for Server {
         let _ = self.kill();
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.dir);
+            self.log.iter().for_each(|log| drop(std::fs::remove_dir_all(log)));
         }
     }
 }

@@ -82,6 +82,17 @@ pub fn medium() -> PathBuf {
     std::env::var_os("PERDURA_DIR").map_or_else(|| PathBuf::from("/dev/shm/perdura"), PathBuf::from)
 }
 
+/// `PERDURA_LOG_DIR`, the directory on (emulated) persistent memory in which pools have their logs, if
+/// that is another.
+pub fn log_medium() -> Option<PathBuf> {
+    std::env::var_os("PERDURA_LOG_DIR").map(PathBuf::from)
+}
+
+/// `PERDURA_DISK_DIR`, a directory on a disk for comparisons; `disk` in `build` unless set.
+pub fn disk() -> PathBuf {
+    std::env::var_os("PERDURA_DISK_DIR").map_or_else(|| build().join("disk"), PathBuf::from)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::{Path, PathBuf};

@@ -166,6 +166,11 @@ pub fn is_dax(path: &Path) -> bool {
     mount(path).is_some_and(|(_, options)| options.split(',').any(|option| option == "dax" || option == "dax=always"))
 }
 
+/// Whether `path` lies on a file system in DRAM, where a pool has to be emulated.
+pub fn is_in_dram(path: &Path) -> bool {
+    mount(path).is_some_and(|(kind, _)| kind == "tmpfs" || kind == "ramfs")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

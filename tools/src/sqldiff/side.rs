@@ -50,7 +50,7 @@ impl Side {
         ];
         let mut extra: Vec<String> = own.iter().chain(&common).map(|&option| option.to_owned()).collect();
         extra.push(format!("--default-storage-engine={engine}"));
-        let server = Server::start_new(Options { perdura, extra, own_log_mount: false, installed: None })?;
+        let server = Server::start_new(Options { perdura, extra, ..Options::default() })?;
         let mut side = Self { engine, server, sessions: Vec::new(), purge_stop: None };
         side.connect()?;
         Ok(side)

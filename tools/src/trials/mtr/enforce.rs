@@ -127,7 +127,7 @@ fn with_engine(engine: &str, names: &[String], scratch: &Path) -> Result<Outcome
     options.extend(["--innodb=ON", "--loose-innodb-stats-persistent=OFF"].map(str::to_owned));
     // Both servers have the engine, so that information_schema shows the same.
     let mut load = Command::new("mariadbd");
-    mariadbd::add_perdura(&mut load, scratch);
+    mariadbd::add_perdura(&mut load, scratch, None);
     let load = load.get_args().map(|option| option.to_string_lossy().into_owned());
     options.extend(load.filter(|option| !option.starts_with("--perdura-dir")));
     command.args(options.iter().map(|option| format!("--mysqld={option}")));

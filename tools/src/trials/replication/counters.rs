@@ -63,7 +63,7 @@ impl Servers {
         let port = free_port()?;
         let options = |perdura: bool, further: &[&str]| {
             let extra = further.iter().map(|&option| option.to_owned()).collect();
-            Options { perdura, extra, own_log_mount: false, installed: None }
+            Options { perdura, extra, ..Options::default() }
         };
         let primary = Server::start_new(options(
             false,

@@ -201,7 +201,7 @@ fn options(plan: &Plan, further: Vec<String>) -> Options {
         extra.push(format!("--perdura-lock-wait-timeout={LOCK_WAIT_SECONDS}"));
     }
     extra.extend(further);
-    Options { perdura, extra, own_log_mount: false, installed: None }
+    Options { perdura, extra, ..Options::default() }
 }
 
 /// A port that nobody listens on, below those that the system gives to outgoing connections.
