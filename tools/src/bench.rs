@@ -20,6 +20,7 @@ mod log;
 mod many;
 mod map;
 mod mass;
+mod media;
 mod memory;
 mod pair;
 mod plan;
@@ -61,7 +62,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "load",
     "commit",
     "point",
@@ -72,6 +73,7 @@ const NAMES: [&str; 28] = [
     "switch",
     "recovery",
     "restart",
+    "media",
     "memory",
     "space",
     "many",
@@ -108,6 +110,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "switch" => switch::run(plan),
         "recovery" => recovery::run(plan),
         "restart" => restart::run(plan),
+        "media" => media::run(plan),
         "memory" => memory::run(plan),
         "space" => space::run(plan),
         "many" => many::run(plan),

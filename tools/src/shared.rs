@@ -1,9 +1,12 @@
-//! Parts that every room uses: arguments, paths, processes, a client of the server, CSV files.
+//! Parts that every room uses: arguments, paths, processes and their memory, devices, a client of the server, CSV
+//! files.
 
 pub mod args;
 pub mod client;
 pub mod csv;
+pub mod device;
 pub mod indexes;
+pub mod memory_limit;
 pub mod paths;
 pub mod process;
 pub mod progress;
