@@ -122,7 +122,8 @@ impl fmt::Display for MediumInfo {
 /// A directory of regions (one pool).
 ///
 /// A file operation survives a crash only once it is synced: [`Region::sync`] makes a file's size
-/// and blocks durable, [`Medium::sync_dir`] its name.
+/// and blocks durable, [`Medium::sync_dir`] its name. A medium that stands on another passes on
+/// [`Medium::create_log`] and [`Medium::open_log`] as it does the others.
 pub trait Medium: Send + Sync + 'static {
     /// Creates, allocates, zeroes and maps a file of `len` bytes; the address is a multiple of 2
     /// MiB on real media.
@@ -133,6 +134,20 @@ pub trait Medium: Send + Sync + 'static {
 
     /// Maps a whole file, which may be empty. Errors: `NotFound`, `Poisoned`, `Io`.
     fn open(&self, name: &str) -> Result<Region>;
+
+    /// As [`Medium::create`], for a file of the log: a sequence of records, each durable with a
+    /// fence, that are read at a start only. On a disk it is written rather than mapped: its
+    /// content lies in DRAM, what is stored and neither flushed nor written past the cache reaches
+    /// no file, and other mappings of the file do not see it. The file itself is durable at once.
+    fn create_log(&self, name: &str, len: u64) -> Result<Region> {
+        self.create(name, len)
+    }
+
+    /// As [`Medium::open`], for a file of the log. What a process that was killed has left there is
+    /// durable on return.
+    fn open_log(&self, name: &str) -> Result<Region> {
+        self.open(name)
+    }
 
     /// Removes a file; durable after [`Medium::sync_dir`]. Mappings of it stay valid. Error:
     /// `NotFound`.

@@ -6,7 +6,7 @@ use crate::error::Result;
 pub(crate) use crate::functions::{Functions, PLAIN};
 use crate::model::Device;
 use crate::sim::hook::Hook;
-use crate::units::{WORD_BYTES, lines};
+use crate::units::{LINE_BYTES, WORD_BYTES, lines};
 use std::ffi::c_uint;
 use std::fmt;
 use std::panic::Location;
@@ -28,6 +28,12 @@ pub(crate) trait Backing: Send + Sync {
     fn release(&self);
     /// Notes a new name of the file, for errors.
     fn rename(&mut self, name: &str);
+    /// Bytes that a write may tear.
+    fn write_granule(&self) -> u64 {
+        LINE_BYTES
+    }
+    /// Gives back what the content takes in DRAM, which nobody needs any more.
+    fn forget(&self) {}
 }
 
 pub(crate) struct Mapping {
@@ -426,6 +432,21 @@ impl Region {
     /// any more.
     pub fn release(&self) {
         self.mapping.backing.release();
+    }
+
+    /// Bytes that reach the medium together, a power of two: a line, or in a file of the log on a
+    /// disk a sector. A write that is cut off may leave anything in those that it touches, so what
+    /// must stay does not lie in one that is written again.
+    #[inline]
+    pub fn write_granule(&self) -> u64 {
+        self.mapping.backing.write_granule()
+    }
+
+    /// Says that nobody needs what the file holds, though others will be written there. What is
+    /// flushed and not fenced, by whatever thread, need not be written. A file of the log on a disk
+    /// gives its DRAM back, and reads as zero from then on; others stay as they are.
+    pub fn forget(&self) {
+        self.mapping.backing.forget();
     }
 
     /// Notes the name that the file has now, if the caller alone has the mapping: no clone of the

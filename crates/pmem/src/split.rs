@@ -201,6 +201,14 @@ impl Medium for SplitMedium {
         self.of(name).open(name)
     }
 
+    fn create_log(&self, name: &str, len: u64) -> Result<Region> {
+        self.of(name).create_log(name, len)
+    }
+
+    fn open_log(&self, name: &str) -> Result<Region> {
+        self.of(name).open_log(name)
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.of(name).remove(name)
     }

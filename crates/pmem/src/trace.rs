@@ -61,6 +61,12 @@ pub enum Access<'a> {
         /// Its length in bytes.
         len: u64,
     },
+    /// A file is written by sectors, as the log of a page medium: one whose write is cut off may
+    /// hold anything.
+    Sectors {
+        /// The file's number.
+        region: u32,
+    },
     /// Removal of a name.
     Remove {
         /// The name; the file it led to lives on while it is mapped.

@@ -80,6 +80,51 @@ impl Medium for Temporary {
     }
 }
 
+/// The files of the log of a page medium. Their content is the process' until it is fenced, and
+/// another mapping of a file shows what that has.
+struct Written(Temporary);
+
+impl Medium for Written {
+    fn create(&self, name: &str, len: u64) -> perdura_pmem::Result<perdura_pmem::Region> {
+        self.0.medium.create_log(name, len)
+    }
+    fn open(&self, name: &str) -> perdura_pmem::Result<perdura_pmem::Region> {
+        self.0.medium.open_log(name)
+    }
+    fn remove(&self, name: &str) -> perdura_pmem::Result<()> {
+        self.0.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> perdura_pmem::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn list(&self) -> perdura_pmem::Result<Vec<(String, u64)>> {
+        self.0.list()
+    }
+    fn sync_dir(&self) -> perdura_pmem::Result<()> {
+        self.0.sync_dir()
+    }
+    fn health(&self) -> perdura_pmem::Health {
+        self.0.health()
+    }
+    fn info(&self) -> perdura_pmem::MediumInfo {
+        self.0.info()
+    }
+    fn free_bytes(&self) -> Option<u64> {
+        self.0.free_bytes()
+    }
+}
+
+#[test]
+fn files_of_the_log_conform() {
+    let others = ["mappings of one file agree", "a rename replaces", "a region is renamed by who has it alone"];
+    let (shared, own): (Vec<_>, Vec<_>) = suite::CHECKS.iter().partition(|(name, _)| others.contains(name));
+    assert_eq!(shared.len(), others.len());
+    for (name, check) in own {
+        eprintln!("{name}");
+        check(&Written(Temporary::paged()));
+    }
+}
+
 #[test]
 fn file_medium_conforms() {
     conforms(Temporary::new);

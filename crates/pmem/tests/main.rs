@@ -17,3 +17,4 @@ mod recorder;
 mod scheduler;
 mod sectors;
 mod simulated;
+mod written;

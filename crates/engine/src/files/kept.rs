@@ -200,6 +200,14 @@ impl Medium for KeepingMedium {
         self.with_room(|| self.inner.open(name))
     }
 
+    fn create_log(&self, name: &str, len: u64) -> Result<Region> {
+        self.with_room(|| self.inner.create_log(name, len))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Region> {
+        self.with_room(|| self.inner.open_log(name))
+    }
+
     fn remove(&self, name: &str) -> Result<()> {
         self.inner.remove(name)
     }

@@ -4,11 +4,13 @@
 //! medium of this one) uses the directory; a failed creation leaves no file behind.
 
 use super::allocate::{allocate, fill};
+use super::fence::{JOURNALED, LOGGED, MAPPED};
 use super::ffi::{BadBlock, Source};
 use super::journal::{Home, Journal, end_journal, is_segment};
 use super::mapping::FileMapping;
-use super::paged::{JOURNALED, PAGED, PagedBacking, PagedFile, Syncs};
+use super::paged::{PagedBacking, PagedFile, Syncs};
 use super::probe::{Found, probe};
+use super::written::{Writes, WrittenBacking, WrittenFile};
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
@@ -19,6 +21,7 @@ use rustix::fs::{Advice, FlockOperation, fadvise, flock, fsync, statvfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -53,6 +56,7 @@ pub struct FileMedium {
     syncs: Option<Arc<Syncs>>,
     /// Of a page medium that has one.
     journal: Option<Arc<Journal>>,
+    writes: Arc<Writes>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
 }
@@ -167,8 +171,20 @@ impl FileMedium {
         let (mode, granularity) = choose(&what, &found)?;
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        let (model, syncs, journal) = (None, None, None);
-        Ok(FileMedium { directory, handle, mode, granularity, found, device, model, syncs, journal, _lock: lock })
+        let (model, syncs, journal, writes) = (None, None, None, Arc::default());
+        Ok(FileMedium {
+            directory,
+            handle,
+            mode,
+            granularity,
+            found,
+            device,
+            model,
+            syncs,
+            journal,
+            writes,
+            _lock: lock,
+        })
     }
 
     /// Drops what the kernel caches of the files, unless it has still to be written: a page that
@@ -192,6 +208,12 @@ impl FileMedium {
     /// is done about it.
     pub fn fail_sync_after(&self, count: u64) {
         self.syncs.iter().for_each(|syncs| syncs.fail_after(count));
+    }
+
+    /// Lets `handler` know of each write of a file of the log of a page medium that is about to
+    /// begin, by its path and bytes: for tests. Of several handlers the first counts.
+    pub fn on_log_write(&self, handler: impl Fn(&str, Range<u64>) + Send + Sync + 'static) {
+        self.writes.tell(Box::new(handler));
     }
 
     /// The same with the time that another medium takes, of all files opened from now on. The files
@@ -225,7 +247,7 @@ impl FileMedium {
             let mapping = Mapping {
                 name: name.to_owned(),
                 // Its fence is one of the medium.
-                functions: if self.syncs.is_some() { PAGED } else { PLAIN },
+                functions: if self.syncs.is_some() { MAPPED } else { PLAIN },
                 hook: None,
                 model: None,
                 backing: Box::new(EmptyFile {
@@ -240,7 +262,7 @@ impl FileMedium {
         let (base, functions, backing): (_, _, Box<dyn Backing>) = match &self.syncs {
             Some(syncs) => {
                 let paged = PagedFile::new(&self.directory.join(name), file, len, syncs, self.journal.as_ref())?;
-                let functions = if self.journal.is_some() { JOURNALED } else { PAGED };
+                let functions = if self.journal.is_some() { JOURNALED } else { MAPPED };
                 (paged.address().cast(), functions, Box::new(PagedBacking(paged)))
             }
             None => {
@@ -252,6 +274,56 @@ impl FileMedium {
         // SAFETY: the mapping is 2 MiB-aligned, len bytes long and unmapped when the backing is
         // dropped.
         Ok(unsafe { Region::new(base, len, mapping) })
+    }
+
+    /// As [`FileMedium::map`], for a file of the log: one that was `made` just now, or whose content
+    /// counts.
+    fn map_log(&self, name: &str, what: &str, file: File, len: u64, made: bool) -> Result<Region> {
+        let Some(syncs) = self.syncs.as_ref().filter(|_| len > 0) else { return self.map(name, what, file, len) };
+        let written = match made {
+            true => WrittenFile::create(what, &file, len, syncs, &self.writes)?,
+            false => WrittenFile::open(what, &file, len, syncs, &self.writes)?,
+        };
+        let base = written.address().cast();
+        let (name, backing) = (name.to_owned(), Box::new(WrittenBacking(written)));
+        let mapping = Mapping { name, functions: LOGGED, hook: None, model: None, backing };
+        // SAFETY: the memory is 2 MiB-aligned, len bytes long and unmapped when the backing is
+        // dropped.
+        Ok(unsafe { Region::new(base, len, mapping) })
+    }
+
+    /// Makes a file of `len` bytes of zeros, which `map` maps.
+    fn make(&self, name: &str, len: u64, map: impl FnOnce(&str, File) -> Result<Region>) -> Result<Region> {
+        check_name(name)?;
+        self.health().check()?;
+        let (path, what) = self.path(name);
+        if let Some(journal) = &self.journal {
+            journal.forget(name);
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
+        let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
+        let allocated = match self.free_bytes() {
+            // To try would take what is left from everybody else on the device until it fails.
+            Some(free) if free < len => Err(Error::from_io(&what, "allocating", len, Errno::NOSPC.into())),
+            _ if self.syncs.is_some() => fill(&what, &file, len),
+            _ => allocate(&what, &file, len),
+        };
+        let created = allocated.and_then(|()| map(&what, file));
+        created.map_err(|error| {
+            let _ = std::fs::remove_file(&path);
+            error.with_free(len, self.free_bytes())
+        })
+    }
+
+    /// Opens a file, of the length that `map` is given.
+    fn find(&self, name: &str, map: impl FnOnce(&str, File, u64) -> Result<Region>) -> Result<Region> {
+        check_name(name)?;
+        let (path, what) = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(|source| Error::from_io(&what, "opening", 0, source))?;
+        let metadata = file.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
+        self.check_bad_blocks(&what, &file)?;
+        map(&what, file, metadata.len())
     }
 
     /// Refuses a file whose memory the platform knows to be damaged: reading it would kill the
@@ -273,35 +345,19 @@ impl FileMedium {
 
 impl Medium for FileMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
-        check_name(name)?;
-        self.health().check()?;
-        let (path, what) = self.path(name);
-        if let Some(journal) = &self.journal {
-            journal.forget(name);
-        }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(&path);
-        let file = file.map_err(|source| Error::from_io(&what, "creating", len, source))?;
-        let allocated = match self.free_bytes() {
-            // To try would take what is left from everybody else on the device until it fails.
-            Some(free) if free < len => Err(Error::from_io(&what, "allocating", len, Errno::NOSPC.into())),
-            _ if self.syncs.is_some() => fill(&what, &file, len),
-            _ => allocate(&what, &file, len),
-        };
-        let created = allocated.and_then(|()| self.map(name, &what, file, len));
-        created.map_err(|error| {
-            let _ = std::fs::remove_file(&path);
-            error.with_free(len, self.free_bytes())
-        })
+        self.make(name, len, |what, file| self.map(name, what, file, len))
     }
 
     fn open(&self, name: &str) -> Result<Region> {
-        check_name(name)?;
-        let (path, what) = self.path(name);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(|source| Error::from_io(&what, "opening", 0, source))?;
-        let metadata = file.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
-        self.check_bad_blocks(&what, &file)?;
-        self.map(name, &what, file, metadata.len())
+        self.find(name, |what, file, len| self.map(name, what, file, len))
+    }
+
+    fn create_log(&self, name: &str, len: u64) -> Result<Region> {
+        self.make(name, len, |what, file| self.map_log(name, what, file, len, true))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Region> {
+        self.find(name, |what, file, len| self.map_log(name, what, file, len, false))
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -64,6 +64,11 @@ pub enum EventKind {
         /// Length in bytes.
         len: u64,
     },
+    /// A file is written by sectors, and one whose write is cut off may hold anything.
+    Sectors {
+        /// The file's number.
+        file: u32,
+    },
     /// Removal of a name.
     Remove {
         /// Number of the name.

@@ -16,6 +16,8 @@ pub(crate) struct FileState {
     pub(crate) len: u64,
     /// Whether its size and blocks are durable.
     pub(crate) synced: bool,
+    /// Whether a sector whose write is cut off may hold anything.
+    pub(crate) is_written: bool,
     pub(crate) pages: Pages,
     pub(crate) content: u128,
     pub(crate) open: FxHashMap<u32, OpenLine>,
@@ -25,7 +27,7 @@ impl FileState {
     pub(crate) fn empty(len: u64) -> FileState {
         let count = (len as usize).div_ceil(PAGE_BYTES);
         let pages = Arc::new(vec![ZERO_PAGE.clone(); count]);
-        FileState { len, synced: false, pages, content: 0, open: FxHashMap::default() }
+        FileState { len, synced: false, is_written: false, pages, content: 0, open: FxHashMap::default() }
     }
 
     /// A file that is durable as it is.

@@ -71,6 +71,11 @@ impl Machine {
                     file.synced = true;
                 }
             }
+            EventKind::Sectors { file } => {
+                if let Some(file) = self.files.get_mut(&file) {
+                    file.is_written = true;
+                }
+            }
             EventKind::Create { file, name: number, len } => {
                 self.files.insert(file, FileState::empty(len));
                 self.directory.open.push(Change::Create { name: name(number), file });

@@ -14,13 +14,16 @@ use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name};
 use crate::numa::Modules;
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use crate::trace::{Access, Site, Tap};
-use crate::units::WORD_BYTES;
+use crate::units::{LINE_BYTES, WORD_BYTES};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Bytes of a sector of a page medium.
+const SECTOR_BYTES: u64 = 512;
 
 /// A simulated medium: one directory of regions in DRAM.
 pub struct SimMedium {
@@ -103,6 +106,7 @@ struct SimBacking {
     name: String,
     failing: Arc<AtomicBool>,
     syncs: Option<Arc<Syncs>>,
+    write_granule: u64,
     /// The memory lives as long as the mapping.
     file: Arc<SimFile>,
 }
@@ -133,6 +137,10 @@ impl Backing for SimBacking {
 
     fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.name);
+    }
+
+    fn write_granule(&self) -> u64 {
+        self.write_granule
     }
 }
 
@@ -251,7 +259,46 @@ impl SimMedium {
         self.wire.as_ref().map(Wire::begin)
     }
 
-    fn map(&self, name: &str, file: Arc<SimFile>) -> Region {
+    fn make(&self, name: &str, len: u64) -> Result<Arc<SimFile>> {
+        check_name(name)?;
+        self.health().check()?;
+        let event = self.begin();
+        let mut directory = self.files.lock();
+        if directory.by_name.contains_key(name) {
+            return Err(Error::exists(name));
+        }
+        let free = self.free_bytes();
+        if free.is_some_and(|free| padded(len) as u64 > free) {
+            return Err(Error::full(name, len, free));
+        }
+        let number = directory.next;
+        directory.next += 1;
+        let file = SimFile::new(number, len, None, &self.used);
+        directory.by_name.insert(name.to_owned(), file.clone());
+        record(event, Access::Create { region: number, name, len }, Location::caller());
+        Ok(file)
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<SimFile>> {
+        check_name(name)?;
+        self.files.lock().by_name.get(name).cloned().ok_or_else(|| Error::not_found(name))
+    }
+
+    /// Maps a file of the log, which on a page medium is written by sectors.
+    fn map_log(&self, name: &str, file: Arc<SimFile>) -> Region {
+        if !self.is_paged() {
+            return self.map(name, file, LINE_BYTES);
+        }
+        let region = file.number;
+        record(self.begin(), Access::Sectors { region }, Location::caller());
+        if file.len > 0 {
+            // A killed process may have left something.
+            record(self.begin(), Access::Reclaim { region, offset: 0, len: file.len }, Location::caller());
+        }
+        self.map(name, file, SECTOR_BYTES)
+    }
+
+    fn map(&self, name: &str, file: Arc<SimFile>, write_granule: u64) -> Region {
         let (base, len) = (file.buffer().base(), file.len);
         let mapping = Mapping {
             name: name.to_owned(),
@@ -262,6 +309,7 @@ impl SimMedium {
                 name: name.to_owned(),
                 failing: self.failing.clone(),
                 syncs: self.syncs.clone(),
+                write_granule,
                 file,
             }),
         };
@@ -292,30 +340,19 @@ fn refuse_if(failing: &AtomicBool, what: &str, action: &'static str) -> Result<(
 
 impl Medium for SimMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
-        check_name(name)?;
-        self.health().check()?;
-        let event = self.begin();
-        let mut directory = self.files.lock();
-        if directory.by_name.contains_key(name) {
-            return Err(Error::exists(name));
-        }
-        let free = self.free_bytes();
-        if free.is_some_and(|free| padded(len) as u64 > free) {
-            return Err(Error::full(name, len, free));
-        }
-        let number = directory.next;
-        directory.next += 1;
-        let file = SimFile::new(number, len, None, &self.used);
-        directory.by_name.insert(name.to_owned(), file.clone());
-        record(event, Access::Create { region: number, name, len }, Location::caller());
-        drop(directory);
-        Ok(self.map(name, file))
+        self.make(name, len).map(|file| self.map(name, file, LINE_BYTES))
     }
 
     fn open(&self, name: &str) -> Result<Region> {
-        check_name(name)?;
-        let file = self.files.lock().by_name.get(name).cloned().ok_or_else(|| Error::not_found(name))?;
-        Ok(self.map(name, file))
+        self.find(name).map(|file| self.map(name, file, LINE_BYTES))
+    }
+
+    fn create_log(&self, name: &str, len: u64) -> Result<Region> {
+        self.make(name, len).map(|file| self.map_log(name, file))
+    }
+
+    fn open_log(&self, name: &str) -> Result<Region> {
+        self.find(name).map(|file| self.map_log(name, file))
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use super::image::{Image, ImageFile, Seen, content_of};
 use super::lines::OpenLine;
 use super::machine::Machine;
 use super::names::Names;
-use super::page::{LineBytes, PAGE_BYTES};
+use super::page::{LINE, LineBytes, PAGE_BYTES};
 use super::recording::Trace;
 use crate::split_mix::SplitMix64 as Random;
 use crate::trace::Site;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// Lines of a page, and of a sector, the unit in which a disk writes.
 const PAGE_LINES: u32 = 64;
 const SECTOR_LINES: u32 = 8;
+/// A line of a sector that was destroyed.
+const DESTROYED: LineBytes = [0xdb; LINE];
 /// Units up to which every combination is made.
 const EXHAUSTIVE_UNITS_MAX: usize = 4;
 /// Seeded choices made of a point with more units.
@@ -47,7 +49,8 @@ pub enum PointKind {
 /// each change of the directory since its last sync. An image decides for each whether it survived:
 /// not, wholly, or (a line) by a legal choice of its stores or (a size) in part. On a page medium
 /// the units are pages instead of lines, and one that survives in part is torn: each sector of it
-/// is as it was at some moment since, whatever the others are. Up to four units
+/// is as it was at some moment since, whatever the others are, and in a file of the log may hold
+/// anything. Up to four units
 /// all combinations are made; otherwise the two extremes and seeded choices, among them each time
 /// all units but one and one unit alone.
 pub struct Point<'a> {
@@ -243,10 +246,10 @@ impl<'a> Open<'a> {
         };
         let mut content = pages_content;
         let mut overlay = Vec::new();
-        let mut put = |line: &Line<'_>, bytes: LineBytes, hash: u128| {
-            if hash != line.durable_hash {
-                content ^= line.durable_hash ^ hash;
-                overlay.push((line.number, bytes));
+        let mut put = |number: u32, durable_hash: u128, bytes: LineBytes, hash: u128| {
+            if hash != durable_hash {
+                content ^= durable_hash ^ hash;
+                overlay.push((number, bytes));
             }
         };
         let lines = &self.lines[self.ranges[&number].clone()];
@@ -255,14 +258,16 @@ impl<'a> Open<'a> {
         for unit in lines.chunk_by(|a, b| a.unit == b.unit) {
             match fates[unit[0].unit] {
                 Fate::Lost => {}
-                Fate::Survives => unit.iter().for_each(|line| put(line, line.full, line.full_hash)),
-                Fate::InPart if self.machine.is_paged => torn(unit, random, |line, bytes| {
-                    put(line, bytes, hash::line(line.number, &bytes));
+                Fate::Survives => {
+                    unit.iter().for_each(|line| put(line.number, line.durable_hash, line.full, line.full_hash));
+                }
+                Fate::InPart if self.machine.is_paged => torn(unit, state, len, random, |number, bytes| {
+                    put(number, hash::line(number, state.line(number)), bytes, hash::line(number, &bytes));
                 }),
                 Fate::InPart => {
                     for line in unit {
                         let bytes = line.open.partial(line.durable, random);
-                        put(line, bytes, hash::line(line.number, &bytes));
+                        put(line.number, line.durable_hash, bytes, hash::line(line.number, &bytes));
                     }
                 }
             }
@@ -272,18 +277,24 @@ impl<'a> Open<'a> {
 }
 
 /// Tears the open lines of one page at the bounds of sectors: calls `put` with what becomes of
-/// those that survive.
-fn torn(page: &[Line<'_>], random: &mut Random, mut put: impl FnMut(&Line<'_>, LineBytes)) {
+/// those that survive. In a file that is written, of which `len` bytes are there, a sector may be
+/// destroyed with all that it held.
+fn torn(page: &[Line<'_>], file: &FileState, len: u64, random: &mut Random, mut put: impl FnMut(u32, LineBytes)) {
     for sector in page.chunk_by(|a, b| a.number / SECTOR_LINES == b.number / SECTOR_LINES) {
-        match random.below(4) {
+        match random.below(if file.is_written { 5 } else { 4 }) {
             0 => {}
-            1 => sector.iter().for_each(|line| put(line, line.full)),
+            1 => sector.iter().for_each(|line| put(line.number, line.full)),
+            4 => {
+                let first = sector[0].number / SECTOR_LINES * SECTOR_LINES;
+                let within = (first..first + SECTOR_LINES).take_while(|line| u64::from(*line) * 64 < len);
+                within.for_each(|line| put(line, DESTROYED));
+            }
             _ => {
                 // The moment after one of its stores: a sector is written whole.
                 let stores: Vec<u32> =
                     sector.iter().flat_map(|line| &line.open.pending).map(|store| store.at).collect();
                 let moment = stores[random.below(stores.len() as u64) as usize];
-                sector.iter().for_each(|line| put(line, line.open.until(line.durable, moment)));
+                sector.iter().for_each(|line| put(line.number, line.open.until(line.durable, moment)));
             }
         }
     }

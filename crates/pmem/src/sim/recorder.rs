@@ -134,6 +134,7 @@ impl Inner {
             Access::Fence => EventKind::Fence,
             Access::Sync { region } => EventKind::Sync { file: region },
             Access::Create { region, name, len } => EventKind::Create { file: region, name: self.name(name), len },
+            Access::Sectors { region } => EventKind::Sectors { file: region },
             Access::Remove { name } => EventKind::Remove { name: self.name(name) },
             Access::Rename { from, to } => EventKind::Rename { from: self.name(from), to: self.name(to) },
             Access::SyncDir => EventKind::SyncDir,
