@@ -9,6 +9,8 @@ pub const LANES_MAX: u32 = 64;
 pub const GENERATIONS_MAX: u32 = 64;
 /// Fewest bytes of a lane.
 pub const LANE_BYTES_MIN: u64 = 4 << 10;
+/// Fewest sectors of a lane.
+const LANE_SECTORS_MIN: u64 = 4;
 /// Most bytes of a lane.
 pub const LANE_BYTES_MAX: u64 = 2 << 30;
 
@@ -87,6 +89,19 @@ pub(crate) fn check_lane_bytes(lane_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let what = format!("log lane size {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it");
+    Err(Error::new(ErrorKind::Configuration, what))
+}
+
+/// Whether a lane has a place for the longest things that are reserved as one, on a medium that
+/// writes sectors of so many bytes.
+pub(crate) fn check_sectors(lane_bytes: u64, sector: u64) -> Result<()> {
+    if lane_bytes >= LANE_SECTORS_MIN * sector {
+        return Ok(());
+    }
+    let what = format!(
+        "log lane size {lane_bytes} is too small for this disk, which writes sectors of {sector} bytes; choose {} at least",
+        LANE_SECTORS_MIN * sector
+    );
     Err(Error::new(ErrorKind::Configuration, what))
 }
 

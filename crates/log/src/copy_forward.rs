@@ -96,8 +96,8 @@ fn copy_to(log: &Shared, state: &mut State, reserve: Reserve<'_>) -> Result<Opti
     Ok(Some(ending.generation))
 }
 
-/// Reserves room for copies of all records, and for the ending behind the PREPARE record. If there
-/// is not enough for all, gives back what it reserved.
+/// Reserves room for copies of all records, each in sectors of its own, and for the ending behind
+/// the PREPARE record. If there is not enough for all, gives back what it reserved.
 fn reserve_copies(
     log: &Shared,
     state: &State,
@@ -107,10 +107,12 @@ fn reserve_copies(
     let mut taken = Vec::with_capacity(state.records.len());
     let mut ending = None;
     for (index, from) in state.records.iter().enumerate() {
-        let own = group_bytes(header_at(&log.place(*from)).body_bytes() as usize);
+        let own = log.padded(group_bytes(header_at(&log.place(*from)).body_bytes() as usize));
         let last = index + 1 == state.records.len();
-        let bytes = if last { own + GRANULE_BYTES } else { own };
-        match reserve(pins, from.lane, bytes) {
+        let bytes = if last { own + log.padded(GRANULE_BYTES) } else { own };
+        // One that came from a medium with smaller sectors may have filled a lane there.
+        let reserved = if bytes > log.lane_room() { Ok(None) } else { reserve(pins, from.lane, bytes) };
+        match reserved {
             Ok(Some(to)) => {
                 ending = Some(Placed { offset: to.offset + own, ..to });
                 taken.push((to, bytes));
@@ -140,6 +142,7 @@ fn copy_group(log: &Shared, from: Placed, to: Placed) {
     let header = header_at(&source);
     // SAFETY: the group is complete and pinned: nobody stores into its place, and `to` is another.
     let body = unsafe { source.region.slice(source.offset + HEADER_BYTES as u64, header.body_bytes()) };
+    log.count_padding(group_bytes(body.len()));
     Staged::new(log.place(to), body).seal(&header);
 }
 

@@ -1,6 +1,6 @@
 //! Creating the log of a new pool.
 
-use crate::config::LogConfig;
+use crate::config::{LogConfig, check_sectors};
 use crate::error::Result;
 use crate::generation::create_lanes;
 use crate::superblock::{Device, GenerationEntry, SUPERBLOCK_NEW_NAME, Superblock};
@@ -22,7 +22,8 @@ pub fn create(
 ) -> Result<Superblock> {
     config.check()?;
     for generation in 0..config.generations {
-        create_lanes(&**medium, generation, config.lanes, config.lane_bytes)?;
+        let lanes = create_lanes(&**medium, generation, config.lanes, config.lane_bytes)?;
+        lanes.iter().try_for_each(|lane| check_sectors(config.lane_bytes, lane.write_granule()))?;
     }
     let mut pool = [0; 16];
     pool[..8].copy_from_slice(&random().to_le_bytes());

@@ -2,7 +2,8 @@
 
 use crate::Csn;
 use crate::config::GENERATIONS_MAX;
-use crate::format::lane_name;
+use crate::format::{GRANULE_BYTES, lane_name};
+use crate::group_commit::GroupCommit;
 use crate::lane_pins::LanePins;
 use crate::superblock::GenerationEntry;
 use crossbeam_utils::CachePadded;
@@ -19,6 +20,8 @@ pub(crate) struct Lane {
     /// Bytes reserved from the start.
     tail: AtomicU64,
     pub(crate) pins: LanePins,
+    /// Of records that end together, on a disk.
+    pub(crate) group: GroupCommit,
     /// `None` while there is no file.
     region: UnsafeCell<Option<Region>>,
 }
@@ -30,7 +33,7 @@ unsafe impl Sync for Lane {}
 impl Lane {
     fn new(region: Region) -> Lane {
         let (bytes, region) = (region.len(), UnsafeCell::new(Some(region)));
-        Lane { bytes, tail: AtomicU64::new(0), pins: LanePins::new(), region }
+        Lane { bytes, tail: AtomicU64::new(0), pins: LanePins::new(), group: GroupCommit::new(), region }
     }
 
     /// The file.
@@ -64,7 +67,18 @@ impl Lane {
         unsafe { (*self.region.get()).take() }
     }
 
-    /// Reserves `bytes` (whole granules) if there is room: the offset.
+    /// Begins anew: nobody needs what the file holds.
+    ///
+    /// # Safety
+    /// The caller holds the control lock, or no log runs yet.
+    unsafe fn reset(&self) {
+        self.tail.store(0, Relaxed);
+        self.pins.reset();
+        // SAFETY: as the caller vouches for.
+        unsafe { &*self.region.get() }.as_ref().inspect(|region| region.forget());
+    }
+
+    /// Reserves `bytes` (whole granules, or sectors) if there is room: the offset.
     #[inline]
     pub(crate) fn take(&self, bytes: u64) -> Option<u64> {
         let mut tail = self.tail.load(Relaxed);
@@ -141,8 +155,8 @@ impl Generation {
         self.salt.store(entry.salt, Release);
         self.activation.store(entry.activation, Release);
         for lane in &self.lanes {
-            lane.tail.store(0, Relaxed);
-            lane.pins.reset();
+            // SAFETY: the caller holds the control lock.
+            unsafe { lane.reset() };
         }
     }
 }
@@ -229,6 +243,14 @@ impl Generations {
         last.lanes.iter().filter_map(|lane| unsafe { lane.unmap() }).collect()
     }
 
+    /// Bytes that a write of a lane may tear.
+    pub(crate) fn sector(&self) -> u64 {
+        let lanes = self.iter().flat_map(|generation| generation.lanes.iter());
+        // SAFETY: the log is made of these generations, so none runs yet.
+        let sectors = lanes.map(|lane| unsafe { lane.region() }.write_granule());
+        sectors.max().unwrap_or(GRANULE_BYTES)
+    }
+
     #[inline]
     pub(crate) fn get(&self, number: u32) -> &Generation {
         self.slots[number as usize].get().expect("only generations that exist are named")
@@ -253,7 +275,7 @@ pub(crate) fn create_lanes(
     let mut regions = Vec::with_capacity(lanes as usize);
     for lane in 0..lanes {
         let name = lane_name(generation, lane);
-        let created = medium.create(&name, lane_bytes).and_then(|region| {
+        let created = medium.create_log(&name, lane_bytes).and_then(|region| {
             regions.push(region.holding(Content::Log));
             regions[lane as usize].sync()
         });

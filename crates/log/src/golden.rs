@@ -86,7 +86,7 @@ fn groups_are_written_as_ever() {
     let commit = Header { csn: ascending(8), lag: 0x1716, kind: Kind::CommitPrepared, ..header };
     let mut written = Vec::new();
     for (offset, header, body) in [(128, header, prepare_body(b"a name", b"redo")), (192, commit, b"redo".to_vec())] {
-        let staged = Staged::new(Place { region: &region, salt, lane: 5, offset }, &body);
+        let staged = Staged::new(Place { region: &region, salt, lane: 5, offset, is_shared: false }, &body);
         let header = Header { length: staged.length(), ..header };
         staged.seal(&header);
         written.push((offset, header));

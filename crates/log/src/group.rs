@@ -23,6 +23,15 @@ pub(crate) struct Place<'a> {
     pub(crate) salt: u64,
     pub(crate) lane: u32,
     pub(crate) offset: u64,
+    /// Whether another thread flushes the group: it is stored through the cache.
+    pub(crate) is_shared: bool,
+}
+
+impl Place<'_> {
+    #[inline]
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        if self.is_shared { self.region.write(offset, bytes) } else { self.region.write_nt(offset, bytes) }
+    }
 }
 
 /// A group whose body is fixed and whose header is still to come.
@@ -63,7 +72,7 @@ impl<'a> Staged<'a> {
             (self.body.len(), group_bytes(self.body.len()) as usize)
         };
         group[HEADER_BYTES..HEADER_BYTES + inline].copy_from_slice(&self.body[..inline]);
-        self.place.region.write_nt(self.place.offset, &group[..stored]);
+        self.place.store(self.place.offset, &group[..stored]);
     }
 }
 
@@ -73,11 +82,11 @@ fn store_rest(place: &Place<'_>, body: &[u8]) {
     let rest = &body[FIRST_BYTES..];
     let whole = rest.len() / GRANULE * GRANULE;
     let at = place.offset + GRANULE_BYTES;
-    place.region.write_nt(at, &rest[..whole]);
+    place.store(at, &rest[..whole]);
     if whole < rest.len() {
         let mut last = [0; GRANULE];
         last[..rest.len() - whole].copy_from_slice(&rest[whole..]);
-        place.region.write_nt(at + whole as u64, &last);
+        place.store(at + whole as u64, &last);
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
         for len in (0..700).chain([1000, 2047, 4064]) {
             region.zero(0, 8192);
             let body: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8 | 1).collect();
-            let place = Place { region: &region, salt: 5, lane: 2, offset: 64 };
+            let place = Place { region: &region, salt: 5, lane: 2, offset: 64, is_shared: len % 2 == 1 };
             let staged = Staged::new(place, &body);
             let header =
                 Header { length: staged.length(), csn: 8, txid: 3, lag: 1, kind: Kind::Commit, chunks: 0, chained: 0 };

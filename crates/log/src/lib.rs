@@ -22,7 +22,8 @@
 //!   the time of its transactions goes
 //! - `generation`, `lane_pins`: lanes, and who still needs one; `control`, `ledger`: switch, growth
 //!   and removal under the control lock; `need`, `shrink`: which generations go
-//! - `reserve` can block or fail, `group` writes, `txn` is one transaction's part
+//! - `reserve` can block or fail, `group` writes, `group_commit` shares writes on a disk, `txn` is
+//!   one transaction's part
 //! - `watermark`, `csn`: the marks that follow the commits in order
 //! - `prepared`, `copy_forward`: prepared transactions, and their records in newer generations
 //! - `recovery`, `analysis`, `scan`: the start; `format`, `superblock`, `superfile`: the bytes
@@ -41,6 +42,7 @@ mod generation;
 #[cfg(test)]
 mod golden;
 mod group;
+mod group_commit;
 mod lane_pins;
 mod ledger;
 mod log;

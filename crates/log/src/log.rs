@@ -86,7 +86,7 @@ impl Log {
 
     /// Longest body a commit record can have, in bytes.
     pub fn body_bytes_max(&self) -> u64 {
-        crate::config::body_bytes_max(self.shared.lane_bytes)
+        crate::config::body_bytes_max(self.shared.lane_room())
     }
 
     /// Waits until durable_csn is at `csn`. False if that will not happen because the pool failed

@@ -260,7 +260,7 @@ fn open_generations(medium: &dyn Medium, superblock: &Superblock) -> Result<Vec<
 }
 
 fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region> {
-    let region = match medium.open(name) {
+    let region = match medium.open_log(name) {
         Ok(region) => region.holding(Content::Log),
         Err(error) if error.kind() == perdura_pmem::ErrorKind::NotFound => {
             let seen = "the log file is missing; restore it, or the pool from a backup";

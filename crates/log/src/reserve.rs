@@ -74,8 +74,8 @@ impl Wait<'_> {
 }
 
 impl Shared {
-    /// Reserves `bytes` (whole granules) for transaction `txid`, preferably in lane `home`. What it
-    /// pins is added to `pins`.
+    /// Reserves `bytes` (whole granules) for transaction `txid`, preferably in lane `home`: in
+    /// sectors that no other group has. What it pins is added to `pins`.
     ///
     /// # Errors
     /// TooLarge, LogFull, FailStop, Medium (of the growth).
@@ -83,8 +83,9 @@ impl Shared {
     pub(crate) fn reserve(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64) -> Result<Placed> {
         debug_assert!(bytes.is_multiple_of(GRANULE_BYTES));
         self.check_running()?;
-        if bytes > self.lane_bytes {
-            return Err(Error::too_large(bytes, self.lane_bytes - HEADER_BYTES as u64));
+        let bytes = self.padded(bytes);
+        if bytes > self.lane_room() {
+            return Err(Error::too_large(bytes, self.lane_room() - HEADER_BYTES as u64));
         }
         match self.try_reserve(pins, home, bytes) {
             Ok(placed) => Ok(placed),
@@ -92,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// Reserves in the active generation, or tells which one has no room.
+    /// Reserves whole sectors in the active generation, or tells which one has no room.
     #[inline]
     pub(crate) fn try_reserve(&self, pins: &mut Pins, home: u32, bytes: u64) -> std::result::Result<Placed, Active> {
         loop {

@@ -34,6 +34,10 @@ pub(crate) struct Shared {
     pub(crate) settles: bool,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
+    /// Bytes that a write of a lane may tear: space is reserved in multiples of it.
+    pub(crate) sector: u64,
+    /// Bytes between groups that no other can have, and were, or will be, written with them.
+    pub(crate) padding: AtomicU64,
     /// Generations the log shrinks back to.
     pub(crate) generations_least: u32,
     pub(crate) generations_max: u32,
@@ -89,6 +93,8 @@ impl Shared {
         let mark = |slots: u64| Watermark::new(start.horizon, slots_for(granules, slots));
         let (durable, visible, stored) = (mark(SLOTS), mark(SLOTS), mark(SLOTS_STORED));
         Shared {
+            sector: start.generations.sector(),
+            padding: AtomicU64::new(0),
             health: start.medium.health(),
             settles: start.medium.settles(),
             medium: start.medium,
@@ -154,6 +160,27 @@ impl Shared {
             salt: generation.salt(),
             lane: placed.lane,
             offset: placed.offset,
+            is_shared: false,
+        }
+    }
+
+    /// Bytes of the whole sectors, or granules, that `bytes` take.
+    #[inline]
+    pub(crate) fn padded(&self, bytes: u64) -> u64 {
+        (bytes + self.sector - 1) & !(self.sector - 1)
+    }
+
+    /// Bytes of a lane that can be reserved.
+    #[inline]
+    pub(crate) fn lane_room(&self) -> u64 {
+        self.lane_bytes & !(self.sector - 1)
+    }
+
+    /// Counts the padding of a group of `bytes` that has its sectors to itself.
+    #[inline]
+    pub(crate) fn count_padding(&self, bytes: u64) {
+        if self.sector > GRANULE_BYTES {
+            self.padding.fetch_add(self.padded(bytes) - bytes, Relaxed);
         }
     }
 

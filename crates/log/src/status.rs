@@ -2,9 +2,11 @@
 
 use crate::Csn;
 use crate::control::Control;
+use crate::format::GRANULE_BYTES;
 use crate::generation::Active;
 use crate::shared::Shared;
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether a generation takes records, must be kept or can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,10 @@ pub struct LogStatus {
     pub lanes: u32,
     /// Bytes of a lane.
     pub lane_bytes: u64,
+    /// Bytes that a write of a lane may tear: 64, or on a disk those of a sector.
+    pub sector_bytes: u64,
+    /// Bytes that were written to a disk with records, to fill their sectors, since start.
+    pub padding_bytes: u64,
     /// Generations the log may grow to.
     pub generations_max: u32,
     /// The generations, by number.
@@ -104,6 +110,8 @@ impl LogStatus {
         LogStatus {
             lanes: log.lanes,
             lane_bytes: log.lane_bytes,
+            sector_bytes: log.sector,
+            padding_bytes: log.padding.load(Relaxed),
             generations_max: log.generations_max,
             generations: generations.collect(),
             last_csn: log.last_csn(),
@@ -140,6 +148,13 @@ impl fmt::Display for LogStatus {
             self.shrunk,
             self.prepared
         )?;
+        if self.sector_bytes > GRANULE_BYTES {
+            writeln!(
+                f,
+                "  sectors of {} bytes, {} bytes of padding since start",
+                self.sector_bytes, self.padding_bytes
+            )?;
+        }
         for generation in &self.generations {
             let filled: u64 = generation.filled.iter().sum();
             let percent = filled * 100 / (self.lane_bytes * u64::from(self.lanes)).max(1);

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::superblock::{COPIES, COPY_BYTES, Device, SUPERBLOCK_NAME, Superblock};
 use perdura_pmem::trace::{TRANSIENT, span};
-use perdura_pmem::{Content, Medium, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region};
 
 /// The superblock's file and its present content.
 ///
@@ -11,19 +11,22 @@ use perdura_pmem::{Content, Medium, Mutant, Region};
 /// fence; then over the other, without one. So one copy is whole and durable at any moment: during
 /// the first write the other copy with the former content, afterwards the copy just fenced, which
 /// the next write leaves alone until it has fenced its own first copy. The second write costs no
-/// fence and lets a pool survive damage to either copy without going back in time.
+/// fence and lets a pool survive damage to either copy without going back in time. On a disk it has
+/// one of its own: what is only noted could be written together with the other copy later.
 pub(crate) struct SuperFile {
     region: Region,
     current: Superblock,
     /// Copy to be written first.
     first: u64,
+    /// Whether a fence is a write of the file.
+    is_written: bool,
 }
 
 impl SuperFile {
     /// Creates a file with this content; its blocks are synced, its name is not.
     pub(crate) fn create(medium: &dyn Medium, name: &str, content: Superblock) -> Result<SuperFile> {
-        let region = medium.create(name, COPIES * COPY_BYTES)?.holding(Content::Log);
-        let mut file = SuperFile { region, current: content.clone(), first: 0 };
+        let region = medium.create_log(name, COPIES * COPY_BYTES)?.holding(Content::Log);
+        let mut file = SuperFile::of(region, content.clone(), 0);
         file.write(content)?;
         file.region.sync()?;
         Ok(file)
@@ -31,11 +34,16 @@ impl SuperFile {
 
     /// Opens a file. Errors: those of [`Superblock::decode`], or the medium's.
     pub(crate) fn open(medium: &dyn Medium, name: &str) -> Result<SuperFile> {
-        let region = medium.open(name)?.holding(Content::Log);
+        let region = medium.open_log(name)?.holding(Content::Log);
         let mut bytes = vec![0; region.len().min(COPIES * COPY_BYTES) as usize];
         region.read(0, &mut bytes);
         let (current, copy) = Superblock::decode(name, &bytes)?;
-        Ok(SuperFile { region, current, first: COPIES - 1 - copy })
+        Ok(SuperFile::of(region, current, COPIES - 1 - copy))
+    }
+
+    fn of(region: Region, current: Superblock, first: u64) -> SuperFile {
+        let is_written = region.write_granule() > LINE_BYTES;
+        SuperFile { region, current, first, is_written }
     }
 
     pub(crate) fn current(&self) -> &Superblock {
@@ -52,16 +60,21 @@ impl SuperFile {
     pub(crate) fn write(&mut self, mut next: Superblock) -> Result<()> {
         next.sequence = self.current.sequence + 1;
         let bytes = next.encode();
-        let at = self.first * COPY_BYTES;
-        self.region.write_nt(at, &bytes);
-        self.region.fence();
-        self.region.deep_flush(at, bytes.len() as u64).map_err(Error::from)?;
-        // Planted: the only durable copy is written over.
-        if !perdura_pmem::planted(Mutant::SuperblockOverwritesOnlyCopy) {
-            self.first = COPIES - 1 - self.first;
+        for copy in 0..COPIES {
+            let at = self.first * COPY_BYTES;
+            let is_last = copy + 1 == COPIES;
+            let _unfenced = (is_last && !self.is_written).then(|| span(TRANSIENT));
+            self.region.write_nt(at, &bytes);
+            if is_last && !self.is_written {
+                break;
+            }
+            self.region.fence();
+            self.region.deep_flush(at, bytes.len() as u64).map_err(Error::from)?;
+            // Planted: the only durable copy is written over.
+            if !is_last && !perdura_pmem::planted(Mutant::SuperblockOverwritesOnlyCopy) {
+                self.first = COPIES - 1 - self.first;
+            }
         }
-        let _unfenced = span(TRANSIENT);
-        self.region.write_nt(self.first * COPY_BYTES, &bytes);
         self.current = next;
         Ok(())
     }

@@ -6,15 +6,15 @@ use crate::format::{
     CHUNKS_MAX, GRANULE_BYTES, HEADER_BYTES, Header, Kind, XID_BYTES_MAX, group_bytes, prepare_body, xid_area_bytes,
 };
 use crate::generation::{Pins, Placed};
-use crate::group::Staged;
+use crate::group::{Place, Staged};
 use crate::prepared::{Prepared, State};
 use crate::shared::{Shared, Unfinished};
 use crate::stages::LogStage;
 use crate::{Csn, TxnId};
-use perdura_pmem::Mutant;
 use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace::span;
+use perdura_pmem::{Mutant, Region};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -110,6 +110,7 @@ impl LogTxn {
         // A large transaction uses all lanes.
         let lane = (home.lane + self.chunks) % log.lanes;
         let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
+        log.count_padding(group_bytes(body.len()));
         self.hold(log, placed);
         let staged = Staged::new(log.place(placed), body);
         let chained = crc32c_append(self.chained, body);
@@ -198,16 +199,12 @@ impl LogTxn {
         }
         let home = self.home.clone();
         let log = &*home.log;
-        let own = group_bytes(xid_area_bytes(xid.len()) + body.len());
+        let own = log.padded(group_bytes(xid_area_bytes(xid.len()) + body.len()));
         let placed = log.reserve(self.id, &mut self.pins, home.lane, own + GRANULE_BYTES)?;
         self.adopt_chunks();
         let body = prepare_body(xid, body);
-        let place = log.place(placed);
-        let staged = Staged::new(place, &body);
-        let length = staged.length();
-        let (txid, chunks, chained) = (self.id, self.chunks, self.chained);
-        staged.seal(&Header { length, csn: 0, txid, lag: 0, kind: Kind::Prepare, chunks, chained });
-        place.region.fence();
+        let ending = Placed { offset: placed.offset + own, ..placed };
+        let placed = write_ending(log, placed, &body, Kind::Prepare, (self.id, self.chunks, self.chained));
         log.check_fenced()?;
         self.unhold();
         let records = self.records.drain(..).map(|chunk| chunk.placed).chain([placed]).collect();
@@ -216,13 +213,13 @@ impl LogTxn {
         let state = State {
             pins: std::mem::take(&mut self.pins),
             records,
-            ending: Some(Placed { offset: placed.offset + own, ..placed }),
+            ending: Some(ending),
             since,
-            chunks,
-            chained,
+            chunks: self.chunks,
+            chained: self.chained,
             ended: false,
         };
-        let prepared = Arc::new(Prepared { txid, state: Mutex::new(state) });
+        let prepared = Arc::new(Prepared { txid: self.id, state: Mutex::new(state) });
         log.prepared.add(prepared.clone());
         self.prepared = Some(prepared);
         Ok(())
@@ -261,19 +258,8 @@ impl LogTxn {
         }
         {
             let mut state = prepared.state.lock();
-            let place = log.place(state.ending.expect("reserved by prepare or recovery"));
-            let (txid, chunks, chained) = (self.id, state.chunks, state.chained);
-            let length = HEADER_BYTES as u32;
-            Staged::new(place, &[]).seal(&Header {
-                length,
-                csn: 0,
-                txid,
-                lag: 0,
-                kind: Kind::Rollback,
-                chunks,
-                chained,
-            });
-            place.region.fence();
+            let ending = state.ending.expect("reserved by prepare or recovery");
+            write_ending(log, ending, &[], Kind::Rollback, (self.id, state.chunks, state.chained));
             log.check_fenced()?;
             state.ended = true;
             log.release(&mut state.pins, 0);
@@ -283,14 +269,19 @@ impl LogTxn {
     }
 }
 
+/// Transaction id, count of chunks, and their chained checksum.
+type Of = (TxnId, u32, u32);
+
 /// Takes a CSN, writes the commit record and fences it.
 #[inline]
-fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnId, u32, u32)) -> Csn {
+fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> Csn {
+    if log.sector > GRANULE_BYTES {
+        return write_shared(log, placed, body, kind, of).1;
+    }
     let place = log.place(placed);
     let mut watch = log.stages.watch();
     let staged = Staged::new(place, body);
     watch.end(LogStage::Copy);
-    let (length, (txid, chunks, chained)) = (staged.length(), of);
     let unfinished = Unfinished(log);
     let (csn, lag) = log.take_csn();
     watch.end(LogStage::Csn);
@@ -298,12 +289,79 @@ fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: (TxnI
     if perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
         log.durable.mark(csn);
     }
-    staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });
+    seal(staged, kind, (csn, lag), of);
     watch.end(LogStage::Copy);
-    place.region.fence();
+    fence(place.region);
     watch.end(LogStage::Fence);
     std::mem::forget(unfinished);
     csn
+}
+
+/// Writes a record without a CSN and fences it. Returns where it lies.
+fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> Placed {
+    if log.sector > GRANULE_BYTES {
+        return write_shared(log, placed, body, kind, of).0;
+    }
+    let place = log.place(placed);
+    seal(Staged::new(place, body), kind, (0, 0), of);
+    fence(place.region);
+    placed
+}
+
+/// On a disk: writes a record together with those of other threads. A commit takes its CSN. Returns
+/// where the record lies, in the lane of `placed`, and its CSN.
+///
+/// Chunks of this thread, and whatever else it has flushed, are fenced before: others may lead the
+/// write of its record, and a fence covers what its own thread has flushed (I3).
+#[inline(never)]
+fn write_shared(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> (Placed, Csn) {
+    let own = Place { is_shared: true, ..log.place(placed) };
+    let mut watch = log.stages.watch();
+    fence(own.region);
+    watch.end(LogStage::Fence);
+    let lane = &log.generations.get(placed.generation).lanes[placed.lane as usize];
+    let bytes = group_bytes(body.len());
+    let sectors = placed.offset..placed.offset + log.padded(bytes);
+    // Before the CSN is taken: a place may be waited for.
+    let seat = lane.group.join(sectors.clone(), bytes);
+    let placed = Placed { offset: seat.offset, ..placed };
+    if placed.offset != sectors.start {
+        lane.give_back(sectors.start, sectors.end - sectors.start);
+    }
+    let staged = Staged::new(Place { offset: placed.offset, ..own }, body);
+    watch.end(LogStage::Copy);
+    let unfinished = Unfinished(log);
+    let (csn, lag) = if kind.is_commit() { log.take_csn() } else { (0, 0) };
+    watch.end(LogStage::Csn);
+    // Planted: a CSN counts as filled when it is taken.
+    if kind.is_commit() && perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
+        log.durable.mark(csn);
+    }
+    seal(staged, kind, (csn, lag), of);
+    watch.end(LogStage::Copy);
+    seat.end(|spans| {
+        for span in spans {
+            own.region.flush(span.start, span.end - span.start);
+            log.count_padding(span.end - span.start);
+        }
+        fence(own.region);
+    });
+    watch.end(LogStage::Fence);
+    std::mem::forget(unfinished);
+    (placed, csn)
+}
+
+/// Stores the header of a commit, or of another record with zeros for a CSN and its lag.
+#[inline]
+fn seal(staged: Staged<'_>, kind: Kind, (csn, lag): (Csn, u16), (txid, chunks, chained): Of) {
+    let length = staged.length();
+    staged.seal(&Header { length, csn, txid, lag, kind, chunks, chained });
+}
+
+/// The fence of a record.
+#[inline]
+fn fence(lane: &Region) {
+    lane.fence();
 }
 
 impl Drop for LogTxn {

@@ -10,6 +10,8 @@ mod ghosts;
 mod handed_over;
 mod lane_choice;
 mod lifecycle;
+mod on_disk;
+mod sectors;
 mod shrink;
 mod stop;
 mod stress;

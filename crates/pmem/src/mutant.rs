@@ -30,6 +30,9 @@ pub enum Mutant {
     PreparedRollbackNotLogged,
     CsnFilledWhenTaken,
     FailedFenceUnasked,
+    SectorSharedByWrites,
+    WriteAnnouncedEarly,
+    WriteUnderWayCounts,
     // Transactions, versions, space and recovery of the engine.
     PublishBeforeEarlierDurable,
     BulkPagePublishedBeforeRecord,

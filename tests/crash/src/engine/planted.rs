@@ -110,6 +110,24 @@ pub const PLANTED: &[Planted] = &[
         "a commit counts as durable although the medium has failed",
         "failed sync",
     ),
+    planted(
+        Mutant::SectorSharedByWrites,
+        "(I2), the log on a disk",
+        "a record goes into the sector behind records that are acknowledged",
+        "pages",
+    ),
+    planted(
+        Mutant::WriteAnnouncedEarly,
+        "(I1), the log on a disk",
+        "a record counts as written before the write that it shares is made",
+        "pages",
+    ),
+    planted(
+        Mutant::WriteUnderWayCounts,
+        "(I1), the log on a disk",
+        "a record counts as written when the write ends that was under way as it came",
+        "pages",
+    ),
     planted(Mutant::CsnFilledWhenTaken, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(
         Mutant::PublishBeforeEarlierDurable,

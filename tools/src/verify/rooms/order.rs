@@ -42,7 +42,7 @@ pub const ORDERS: &[Order] = &[
             "analysis create ledger prepared",
             "generation superfile",
             "need superblock",
-            "config group lane_pins scan",
+            "config group group_commit lane_pins scan",
             "atomic error format stages watermark",
         ],
     },

@@ -1,0 +1,240 @@
+//! Group commit on a disk: records that end at once share sectors, and one write.
+//!
+//! A record that joins a write gets a place behind the others if there is room in their last
+//! sector, and its own reserved sectors otherwise. A write is *cut* when the one before has ended:
+//! no record joins it any more, and it begins when all that have joined are stored. So no sector is
+//! written twice of which anything was acknowledged (I2).
+
+use perdura_pmem::Mutant;
+use perdura_pmem::sync::{Condvar, Mutex, MutexGuard};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Bytes of a lane that are written together, in order of joining.
+pub(crate) type Spans = SmallVec<[Range<u64>; 4]>;
+
+/// Records that are made durable together.
+#[derive(Default)]
+struct Write {
+    joined: u32,
+    stored: u32,
+    spans: Spans,
+    /// Behind the last span, up to the end of its sectors.
+    room: Range<u64>,
+}
+
+struct State {
+    /// The write that records join, and its number.
+    open: Write,
+    number: u64,
+    /// The write before it, if that has not ended.
+    cut: Write,
+    is_writing: bool,
+    /// Number of the last write that has ended.
+    ended: u64,
+}
+
+/// The writes of a lane.
+///
+/// Between joining and storing a record, its thread checksums and copies it and takes a CSN: it
+/// neither blocks nor fails (I5), so whoever waits for it does not wait long. Any of those whose
+/// records are stored leads the write, as soon as none is under way; the others wait for its end.
+/// So a write holds as many records as have come during the one before, and at most one a thread.
+pub(crate) struct GroupCommit {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+/// A record's place in a write.
+#[must_use = "others wait until the record is stored"]
+pub(crate) struct Seat<'a> {
+    group: &'a GroupCommit,
+    number: u64,
+    /// Where the record goes.
+    pub(crate) offset: u64,
+    is_stored: bool,
+}
+
+impl GroupCommit {
+    pub(crate) fn new() -> GroupCommit {
+        let (open, cut) = (Write::default(), Write::default());
+        let state = State { open, number: 1, cut, is_writing: false, ended: 0 };
+        GroupCommit { state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// Finds a place for a record of `bytes`, for which the whole sectors `own` are reserved.
+    pub(crate) fn join(&self, own: Range<u64>, bytes: u64) -> Seat<'_> {
+        let mut state = self.state.lock();
+        let number = state.number;
+        let write = &mut state.open;
+        write.joined += 1;
+        if bytes > write.room.end - write.room.start {
+            write.spans.push(own.start..own.start);
+            write.room = own;
+        }
+        let offset = write.room.start;
+        write.room.start += bytes;
+        write.spans.last_mut().expect("room is that of a span").end = write.room.start;
+        Seat { group: self, number, offset, is_stored: false }
+    }
+
+    /// Counts a record of write `number` as stored.
+    fn stored(&self, number: u64) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        if number == state.number {
+            state.open.stored += 1;
+        } else {
+            state.cut.stored += 1;
+            if state.cut.stored == state.cut.joined {
+                self.moved.notify_all();
+            }
+        }
+        state
+    }
+}
+
+impl State {
+    /// Lets no more records join the open write.
+    fn cut(&mut self) {
+        let mut next = Write::default();
+        // Planted: the next write goes on in the sector that this one is about to write.
+        if perdura_pmem::planted(Mutant::SectorSharedByWrites) {
+            let room = self.open.room.clone();
+            next = Write { spans: SmallVec::from_iter([room.start..room.start]), room, ..next };
+        }
+        self.cut = std::mem::replace(&mut self.open, next);
+        self.number += 1;
+    }
+}
+
+impl Seat<'_> {
+    /// Ends the record, which is stored, when its write is durable: on return it is, or the medium
+    /// has failed. One of those who share the write makes it by `write`.
+    pub(crate) fn end(mut self, write: impl FnOnce(&[Range<u64>])) {
+        self.is_stored = true;
+        let (group, mut own) = (self.group, self.number);
+        let mut state = group.stored(own);
+        // Planted: the write under way counts for a record that came too late for it.
+        if state.is_writing && own == state.number && perdura_pmem::planted(Mutant::WriteUnderWayCounts) {
+            own -= 1;
+        }
+        let mut write = Some(write);
+        while state.ended < own {
+            if state.is_writing {
+                group.moved.wait(&mut state);
+                continue;
+            }
+            let write = write.take().expect("a thread leads one write");
+            state.is_writing = true;
+            state.cut();
+            while state.cut.stored < state.cut.joined {
+                group.moved.wait(&mut state);
+            }
+            let spans = std::mem::take(&mut state.cut.spans);
+            // Planted: those who share the write do not wait for it.
+            if perdura_pmem::planted(Mutant::WriteAnnouncedEarly) {
+                state.ended = own;
+                group.moved.notify_all();
+            }
+            drop(state);
+            write(&spans);
+            state = group.state.lock();
+            state.cut = Write::default();
+            state.is_writing = false;
+            state.ended = own;
+            group.moved.notify_all();
+        }
+    }
+}
+
+impl Drop for Seat<'_> {
+    /// Of a thread that panics before its record is stored, whose pool has failed stop: the others
+    /// need not wait for it, and its place holds no valid record.
+    fn drop(&mut self) {
+        if !self.is_stored {
+            drop(self.group.stored(self.number));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_pmem::split_mix::SplitMix64;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::mpsc::channel;
+
+    const SECTOR: u64 = 512;
+
+    /// Sectors of its own for a record of `bytes`, behind those given before.
+    fn reserve(tail: &AtomicU64, bytes: u64) -> Range<u64> {
+        let padded = bytes.next_multiple_of(SECTOR);
+        let begin = tail.fetch_add(padded, SeqCst);
+        begin..begin + padded
+    }
+
+    #[test]
+    fn records_that_come_during_a_write_share_the_sectors_of_the_next() {
+        let (group, tail) = (GroupCommit::new(), AtomicU64::new(0));
+        let (mut late, mut written) = (Vec::new(), Vec::new());
+        let join = |bytes| group.join(reserve(&tail, bytes), bytes);
+        join(128).end(|spans| {
+            written.push(spans.to_vec());
+            late = [128, 320, 64, 128, 1024 + 64, 64].map(join).into();
+        });
+        let places: Vec<u64> = late.iter().map(|seat| seat.offset).collect();
+        // The fourth has no room behind the third; the sixth has it behind the fifth.
+        assert_eq!(places, [512, 640, 960, 2048, 2560, 3648]);
+        let (told, heard) = channel();
+        std::thread::scope(|scope| {
+            for seat in late {
+                let told = told.clone();
+                scope.spawn(move || seat.end(|spans| told.send(spans.to_vec()).expect("the test waits")));
+            }
+        });
+        written.extend(heard.try_iter());
+        assert_eq!(written, [vec![0..128], vec![512..1024, 2048..2176, 2560..3712]], "one write for all");
+    }
+
+    /// Hazard: one thread is told of a write that has left its record out, or a sector is written
+    /// again that somebody was told of.
+    #[test]
+    fn each_record_is_in_the_write_that_it_waits_for_and_no_sector_is_in_two() {
+        for seed in 0..40 {
+            let (group, tail, written) = (GroupCommit::new(), AtomicU64::new(0), Mutex::new(Vec::new()));
+            let thread = |thread: u64| {
+                let mut random = SplitMix64::new(seed * 10 + thread);
+                for _ in 0..50 {
+                    let bytes = 64 * (1 + random.below(12));
+                    let seat = group.join(reserve(&tail, bytes), bytes);
+                    let place = seat.offset..seat.offset + bytes;
+                    if random.one_in(5) {
+                        std::thread::yield_now();
+                    }
+                    seat.end(|spans| written.lock().extend_from_slice(spans));
+                    let is_there = |span: &Range<u64>| span.start <= place.start && place.end <= span.end;
+                    assert!(written.lock().iter().any(is_there), "seed {seed}: {place:?}");
+                }
+            };
+            std::thread::scope(|scope| (0..6).for_each(|number| drop(scope.spawn(move || thread(number)))));
+            let mut sectors: Vec<u64> =
+                written.lock().iter().flat_map(|span| span.start / SECTOR..span.end.div_ceil(SECTOR)).collect();
+            let count = sectors.len();
+            sectors.sort_unstable();
+            sectors.dedup();
+            assert_eq!(sectors.len(), count, "seed {seed}: a sector is in two writes");
+        }
+    }
+
+    /// Hazard: a thread panics between its place and its record, and all others hang.
+    #[test]
+    fn nobody_waits_for_a_record_that_never_comes() {
+        let group = GroupCommit::new();
+        let (lost, other) = (group.join(0..512, 64), group.join(512..1024, 64));
+        drop(lost);
+        let mut written = Vec::new();
+        other.end(|spans| written.extend_from_slice(spans));
+        assert_eq!(written, [0..128]);
+    }
+}
