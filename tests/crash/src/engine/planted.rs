@@ -120,13 +120,13 @@ pub const PLANTED: &[Planted] = &[
         Mutant::WriteAnnouncedEarly,
         "(I1), the log on a disk",
         "a record counts as written before the write that it shares is made",
-        "pages",
+        "shared writes",
     ),
     planted(
         Mutant::WriteUnderWayCounts,
         "(I1), the log on a disk",
         "a record counts as written when the write ends that was under way as it came",
-        "pages",
+        "shared writes",
     ),
     planted(Mutant::CsnFilledWhenTaken, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(

@@ -74,7 +74,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 37] = [
+pub const SCENARIOS: [Scenario; 38] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -106,6 +106,17 @@ pub const SCENARIOS: [Scenario; 37] = [
         ],
         is_paged: true,
         keyed: true,
+        ..USUAL
+    },
+    // Commits that wait for one another's writes, in one lane of a log on a disk.
+    Scenario {
+        name: "shared writes",
+        threads: 4,
+        transactions: 12,
+        mix: &[(Insert, 3), (Update, 5), (Delete, 1), (Prepare, 1)],
+        is_paged: true,
+        lanes: 1,
+        lane_bytes: 32 << 10,
         ..USUAL
     },
     Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },
