@@ -104,7 +104,7 @@ impl Pool {
             // The log asks the medium before it relies on that.
             let _ = medium.settle();
         }));
-        let generation = u64::from(config.log.lanes) * lane_bytes;
+        let generation = u64::from(log.lanes()) * lane_bytes;
         let log_bytes = generation * u64::from(config.log.generations_max);
         let checkpoints = Checkpoints::new(&*context.medium, config, log_bytes);
         Pool {

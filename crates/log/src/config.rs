@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
+use perdura_pmem::Mode;
 
 /// Most lanes a generation can have.
 pub const LANES_MAX: u32 = 64;
@@ -30,7 +31,8 @@ pub enum LaneChoice {
 /// Settings of the log. The pool keeps those marked *at creation*; opening it again ignores them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Lanes of a generation, 1 to 64 (*at creation*).
+    /// Lanes of a generation, 1 to 64, or 0 for as many as the medium is best written by: 4, on a
+    /// disk 1 (*at creation*).
     pub lanes: u32,
     /// Bytes of a lane, a multiple of 64 from 4 KiB to 2 GiB (*at creation*).
     pub lane_bytes: u64,
@@ -48,7 +50,7 @@ pub struct LogConfig {
 impl Default for LogConfig {
     fn default() -> LogConfig {
         LogConfig {
-            lanes: 4,
+            lanes: 0,
             lane_bytes: 16 << 20,
             generations: 2,
             generations_max: 16,
@@ -59,9 +61,19 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
+    /// Lanes of a new pool's log on a medium of this mode. Writes of several files of a disk each
+    /// end with a flush of its cache: one file has all that can be had, and shares most writes.
+    pub(crate) fn lanes_on(&self, mode: Mode) -> u32 {
+        match (self.lanes, mode) {
+            (0, Mode::Page) => 1,
+            (0, _) => 4,
+            (lanes, _) => lanes,
+        }
+    }
+
     /// Checks ranges. Error: `Configuration`.
     pub fn check(&self) -> Result<()> {
-        range("log lanes", self.lanes.into(), 1, LANES_MAX.into())?;
+        range("log lanes", self.lanes.into(), 0, LANES_MAX.into())?;
         range("log generations", self.generations.into(), 2, GENERATIONS_MAX.into())?;
         range(
             "limit of log generations",
@@ -120,8 +132,9 @@ mod tests {
         let least = LogConfig { lanes: 1, lane_bytes: 4096, generations: 2, generations_max: 2, ..Default::default() };
         let good = LogConfig { shrink_after: 1, ..least };
         good.check().expect("the least is good");
+        let lanes = [Mode::Dax, Mode::Emulated, Mode::Page].map(|mode| LogConfig::default().lanes_on(mode));
+        assert_eq!((lanes, good.lanes_on(Mode::Dax)), ([4, 4, 1], 1));
         let bad = [
-            LogConfig { lanes: 0, ..good.clone() },
             LogConfig { lanes: 65, ..good.clone() },
             LogConfig { lane_bytes: 4095, ..good.clone() },
             LogConfig { lane_bytes: 4100, ..good.clone() },

@@ -21,8 +21,10 @@ pub fn create(
     random: &mut dyn FnMut() -> u64,
 ) -> Result<Superblock> {
     config.check()?;
+    let info = medium.info();
+    let lane_count = config.lanes_on(info.mode);
     for generation in 0..config.generations {
-        let lanes = create_lanes(&**medium, generation, config.lanes, config.lane_bytes)?;
+        let lanes = create_lanes(&**medium, generation, lane_count, config.lane_bytes)?;
         lanes.iter().try_for_each(|lane| check_sectors(config.lane_bytes, lane.write_granule()))?;
     }
     let mut pool = [0; 16];
@@ -32,14 +34,14 @@ pub fn create(
         sequence: 0,
         pool,
         geometry,
-        lanes: config.lanes,
+        lanes: lane_count,
         lane_bytes: config.lane_bytes,
         epoch: 0,
         horizon: 0,
         checkpoint_csn: 0,
         txid_limit: 1,
         activation_next: 1,
-        device: medium.info().modules.as_ref().map(Device::of),
+        device: info.modules.as_ref().map(Device::of),
         generations: vec![GenerationEntry::FREE; config.generations as usize],
     };
     let file = SuperFile::create(&**medium, SUPERBLOCK_NEW_NAME, superblock)?;

@@ -84,6 +84,11 @@ impl Log {
         self.shared.checkpoint_csn.load(Acquire)
     }
 
+    /// Lanes of a generation.
+    pub fn lanes(&self) -> u32 {
+        self.shared.lanes
+    }
+
     /// Longest body a commit record can have, in bytes.
     pub fn body_bytes_max(&self) -> u64 {
         crate::config::body_bytes_max(self.shared.lane_room())
