@@ -232,7 +232,8 @@ static MYSQL_SYSVAR_ULONGLONG(kept_file_bytes, kept_file_bytes, PLUGIN_VAR_RQCMD
   "They go first when the device is full. 0 keeps none", nullptr, update_kept_file_bytes, 256 * MIB, 0, 1ULL << 44, 1);
 
 static MYSQL_SYSVAR_UINT(log_lanes, log_lanes, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Lanes of the log, written in parallel. Used when the pool is created", nullptr, nullptr, 4, 1, 64, 1);
+  "Lanes of the log, written in parallel; 0: as many as suit the medium, 4 or on a disk 1. Used when the pool is created",
+  nullptr, nullptr, 0, 0, 64, 1);
 
 static MYSQL_SYSVAR_ULONGLONG(log_lane_size, log_lane_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Size of a lane of the log, in bytes. Used when the pool is created", nullptr, nullptr, 16 * MIB, 64 * KIB, 2 * GIB, 4 * KIB);

@@ -22,7 +22,7 @@ pub fn create(
 ) -> Result<Superblock> {
     config.check()?;
     let info = medium.info();
-    let lane_count = config.lanes_on(info.mode);
+    let lane_count = config.lanes_on(info.log.as_ref().map_or(info.mode, |log| log.mode));
     for generation in 0..config.generations {
         let lanes = create_lanes(&**medium, generation, lane_count, config.lane_bytes)?;
         lanes.iter().try_for_each(|lane| check_sectors(config.lane_bytes, lane.write_granule()))?;
