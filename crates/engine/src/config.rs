@@ -67,6 +67,11 @@ pub struct Config {
     /// On a disk: time after which a checkpoint is made, if anything has changed. On persistent
     /// memory there is one in each round of the background thread.
     pub checkpoint_interval: Duration,
+    /// Whether the log carries what small transactions write, so that redo needs nothing else of
+    /// them: their statements fence nothing, and on a page medium nothing of them is synced before
+    /// the next checkpoint. Either setting opens a pool that the other has written. `None`: where
+    /// the medium settles.
+    pub by_value: Option<bool>,
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need.
     /// Without it the caller must do so (tests, tools).
     pub background: bool,
@@ -99,6 +104,7 @@ impl Default for Config {
             transaction_memory: 64 << 20,
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(10),
+            by_value: None,
             background: true,
             accept_unsafe_shutdown: false,
             seed: None,

@@ -22,7 +22,7 @@ pub(crate) use file::{
     descriptor_at, parse_data_file_name, segments_at,
 };
 pub(crate) use geometry::{CATALOG_ID, GRANULES, LEAF_UNIT, SEGMENT_BYTES_MIN};
-pub use geometry::{FORMAT_VERSION, Geometry, UNIT_BYTES};
+pub use geometry::{FORMAT_VERSION, Geometry, UNIT_BYTES, VALUES_VERSION};
 pub(crate) use leaf::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_key,
     entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint, leaf_check, leaf_version, push_entry,
@@ -30,7 +30,9 @@ pub(crate) use leaf::{
 };
 pub use leaf::{IndexDefinition, KEY_BYTES_MAX};
 pub use page::PageState;
-pub(crate) use record::{RECORD_BYTES, delta_crc};
+pub(crate) use record::{
+    ENTRY_VALUE_EXTRA, RECORD_BYTES, ROW_VALUE_EXTRA, SlotValue, VALUE_HEAD, delta_crc, push_slot_value, slot_values,
+};
 pub use record::{Record, fold_row, page_crc};
 pub use segment::SegmentKind;
 pub use spilled::SpilledPage;

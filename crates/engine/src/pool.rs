@@ -19,7 +19,7 @@ use crate::changes::deferred_flush::DeferredFlush;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
-use crate::format::{CATALOG_ID, RECORD_BYTES};
+use crate::format::{CATALOG_ID, RECORD_BYTES, VALUE_HEAD};
 use crate::index::purge::IndexPurge;
 use crate::index::replace::Ground;
 use crate::service::Services;
@@ -80,6 +80,9 @@ pub(crate) struct Pool {
     transaction_memory: AtomicU64,
     /// Most bytes of redo records in one log group: whole records, at most a quarter of a lane.
     pub chunk_bytes: usize,
+    /// Bytes that a transaction may take by value: those of one log group. A larger one is by
+    /// reference, and its one more fence is little beside what it writes.
+    pub value_bytes_max: u64,
     /// Bytes of words in DRAM beyond which a write set is spilled before it is logged: half of a
     /// generation.
     pub logged_at_most: usize,
@@ -97,7 +100,7 @@ impl Pool {
         lane_bytes: u64,
     ) -> Pool {
         let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
-        let deferred = Arc::new(DeferredFlush::default());
+        let deferred = Arc::new(DeferredFlush::new(&context));
         let (flushed, medium) = (deferred.clone(), context.medium.clone());
         log.set_flush_stored(Box::new(move || {
             flushed.flush();
@@ -126,6 +129,7 @@ impl Pool {
             transaction_memory: AtomicU64::new(config.transaction_memory),
             chunk_bytes: records * RECORD_BYTES,
             logged_at_most: (generation / 2) as usize,
+            value_bytes_max: (records * RECORD_BYTES).saturating_sub(VALUE_HEAD) as u64,
             counters: EventCounters::default(),
         }
     }

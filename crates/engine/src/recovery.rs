@@ -2,9 +2,9 @@
 //! checks a pool offline.
 //!
 //! It stands on `txn`, `pool`, `changes` and `table`. The log does the analysis: it finds the
-//! commits above the checkpoint up to the horizon. Redo is idempotent: it verifies the checksum of
-//! what a record names, then stores the directory word or page state again (I6). It goes over the
-//! catalog first, which tells what tables there are. Only tables that redo or a prepared
+//! commits above the checkpoint up to the horizon. Redo is idempotent: it writes what records carry,
+//! verifies the checksum of what they name, then stores the directory word or page state again (I6).
+//! It goes over the catalog first, which tells what tables there are. Only tables that redo or a prepared
 //! transaction changes are opened; the others stay closed until their first use. Losers need no
 //! undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock
 //! write ends the recovery (I7). Prepared transactions then get their write sets, cells and locks
@@ -17,6 +17,7 @@ pub mod check;
 pub(crate) mod ddl;
 mod redo;
 mod restore;
+mod values;
 
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
@@ -101,7 +102,7 @@ pub(crate) fn is_pool_file(name: &str) -> bool {
 fn create(medium: &Arc<dyn Medium>, config: &Config, random: &mut random::Source) -> Result<()> {
     let _span = perdura_pmem::trace::span("pool_creation");
     let geometry = config.geometry();
-    let superblock = perdura_log::create(medium, &config.log, geometry.to_words(), &mut || random.next())?;
+    let superblock = perdura_log::create(medium, &config.log, geometry.to_words(false), &mut || random.next())?;
     let services = Arc::new(Services::new(None, Locality::off("a creation")));
     let keeping = KeepingMedium::new(medium.clone(), 0);
     let context = Arc::new(TableContext::new(keeping, superblock.pool, geometry, config, services));
@@ -121,7 +122,7 @@ fn recover(
 ) -> Result<Arc<Pool>> {
     let _span = perdura_pmem::trace::span("recovery");
     let medium = KeepingMedium::new(medium, config.kept_file_bytes);
-    let recovery = Recovery::open(medium.clone(), &config.log)?;
+    let mut recovery = Recovery::open(medium.clone(), &config.log)?;
     if !config.accept_unsafe_shutdown {
         recovery.check_shutdowns()?;
     }
@@ -138,12 +139,15 @@ fn recover(
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let catalog = Arc::new(catalog);
-    redo::redo(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
+    redo_tables(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
     let tables = register(&context, &catalog, files, config)?;
     let named = open_named(&recovery, &tables)?;
-    redo::redo(&recovery, |id| named.get(&id).map(|table| &**table))?;
+    redo_tables(&recovery, |id| named.get(&id).map(|table| &**table))?;
     catalog.chain().fence();
     medium.settle()?;
+    // A prepared transaction keeps its records.
+    let keeps_values = !recovery.prepared.is_empty() && Geometry::has_values(recovery.superblock.geometry);
+    recovery.set_geometry(geometry.to_words(context.redo_form.is_by_value() || keeps_values));
     let (log, prepared) = recovery.finish(&mut || random.next())?;
     let lanes = context.services.clone();
     log.set_prefault(Box::new(move |region| lanes.prefault(region)));
@@ -159,6 +163,15 @@ fn recover(
         restore::restore(&pool, transaction, &named)?;
     }
     Ok(pool)
+}
+
+/// Redoes the records of the tables that `table_of` knows. It flushes every store; the caller
+/// fences.
+fn redo_tables<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+    if Geometry::has_values(recovery.superblock.geometry) {
+        redo::write_values(recovery, &table_of)?;
+    }
+    redo::redo(recovery, table_of)
 }
 
 /// The placement of threads near the pool's memory.

@@ -4,8 +4,8 @@
 use crate::common;
 
 use perdura_engine::format::{
-    FORMAT_VERSION, Geometry, PageState, Record, Rid, SegmentKind, SpilledPage, UNIT_BYTES, VersionHeader, Word,
-    fold_row, page_crc,
+    FORMAT_VERSION, Geometry, PageState, Record, Rid, SegmentKind, SpilledPage, UNIT_BYTES, VALUES_VERSION,
+    VersionHeader, Word, fold_row, page_crc,
 };
 use proptest::prelude::*;
 
@@ -14,6 +14,11 @@ fn word() -> impl Strategy<Value = Word> {
         let word = Word::new(file, unit * UNIT_BYTES, incarnation);
         if tombstone { word.tombstone() } else { word }
     })
+}
+
+/// The word without its flag: a deleted row has no version of its own.
+fn alive(word: Word) -> Word {
+    Word::new(word.file(), word.offset(), word.incarnation())
 }
 
 fn rid() -> impl Strategy<Value = Rid> {
@@ -114,14 +119,20 @@ proptest! {
     fn records(
         table: u32, rid in rid(), word in word(), page in 0..1u64 << 40, rows: u32, crc: u32,
         changed in prop::collection::btree_map(0..512u16, word(), 1..100), tail: Vec<u8>,
+        first in prop::collection::vec(any::<u8>(), 6..80), second in prop::collection::vec(any::<u8>(), 6..80),
     ) {
+        // Length, offset and bytes of each entry.
+        let entry = |at: u16, entry: &[u8]| [&(entry.len() as u16).to_le_bytes(), &at.to_le_bytes(), entry].concat();
+        let entries = [entry(0, &first), entry(700, &second)].concat();
         for record in [
-            Record::Row { table, rid, word, crc },
+            Record::Row { table, rid, word, crc, value: None },
+            Record::Row { table, rid, word: alive(word), crc, value: Some(tail.clone()) },
             Record::Page { table, page, rows, crc },
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
             Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
             Record::Spilled { table, page, rows: rows as u16, place: word, crc },
-            Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc },
+            Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc, values: Vec::new() },
+            Record::Leaf { table, place: word, inserted: 0b1010, deleted: rows.into(), crc, values: entries.clone() },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
@@ -168,14 +179,15 @@ proptest! {
     }
 
     #[test]
-    fn geometries(format in 0..4u64, segment in 10..24u32, page in 0..12u32, other: u64) {
+    fn geometries(format in 0..5u64, segment in 10..24u32, page in 0..12u32, other: u64) {
         let (segment_bytes, page_words) = (1 << segment, 1 << page);
         let fits = (12..=20).contains(&segment) && (3..=9).contains(&page);
         let read = Geometry::from_words([format, segment_bytes, page_words, 0, 0, 0, 0, 0]);
-        prop_assert_eq!(read.is_ok(), format == FORMAT_VERSION && fits);
+        let is_known = format == FORMAT_VERSION || format == VALUES_VERSION;
+        prop_assert_eq!(read.is_ok(), is_known && fits);
         if let Ok(geometry) = read {
             prop_assert_eq!(geometry, Geometry { segment_bytes, page_words });
-            prop_assert_eq!(Geometry::from_words(geometry.to_words()), Ok(geometry));
+            prop_assert_eq!(Geometry::from_words(geometry.to_words(other % 2 == 0)), Ok(geometry));
             // Whatever its size, a file has segments of at least a page, and enough of them.
             let in_file = geometry.segment_bytes_in(other);
             prop_assert!(in_file.is_power_of_two() && (geometry.page_bytes()..=segment_bytes).contains(&in_file));
@@ -187,10 +199,10 @@ proptest! {
     /// Pools of an older format are refused, with the build that reads them.
     #[test]
     fn other_formats_are_named(format: u64) {
-        let words = Geometry { segment_bytes: 65536, page_words: 512 }.to_words();
+        let words = Geometry { segment_bytes: 65536, page_words: 512 }.to_words(false);
         let refused = Geometry::from_words([format, words[1], words[2], 0, 0, 0, 0, 0]).map(|_| ());
         let named = |text: &String| text.contains(&format.to_string()) && text.contains("use the build");
-        prop_assert!(format == FORMAT_VERSION || refused.is_err_and(|text| named(&text)));
+        prop_assert!(format == FORMAT_VERSION || format == VALUES_VERSION || refused.is_err_and(|text| named(&text)));
     }
 
     #[test]

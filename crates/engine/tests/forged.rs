@@ -28,18 +28,18 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
     };
     let table = random.below(6) as u32;
     match random.below(5) {
-        4 => Record::Leaf { table, place: word, inserted: any, deleted: near, crc: any as u32 },
+        4 => Record::Leaf { table, place: word, inserted: any, deleted: near, crc: any as u32, values: Vec::new() },
         0 => {
             Record::Page { table, page, rows: if random.one_in(3) { any as u32 } else { near as u32 }, crc: any as u32 }
         }
-        1 => Record::Row { table, rid: Rid::from_u64(row), word, crc: any as u32 },
+        1 => Record::Row { table, rid: Rid::from_u64(row), word, crc: any as u32, value: None },
         // A real record, perhaps changed a little.
         _ => match real[random.below(real.len() as u64) as usize].clone() {
-            Record::Row { table, rid, word, crc } => match random.below(4) {
-                0 => Record::Row { table: random.below(6) as u32, rid, word, crc },
-                1 => Record::Row { table, rid: Rid::from_u64(row), word, crc },
-                2 => Record::Row { table, rid, word: word.tombstone(), crc },
-                _ => Record::Row { table, rid, word, crc },
+            Record::Row { table, rid, word, crc, value } => match random.below(4) {
+                0 => Record::Row { table: random.below(6) as u32, rid, word, crc, value },
+                1 => Record::Row { table, rid: Rid::from_u64(row), word, crc, value },
+                2 => Record::Row { table, rid, word: word.tombstone(), crc, value },
+                _ => Record::Row { table, rid, word, crc, value },
             },
             Record::Page { table, page: real, crc, .. } => {
                 let page = if random.one_in(2) { page } else { real };
@@ -47,9 +47,9 @@ fn record(random: &mut Random, real: &[Record]) -> Record {
             }
             Record::Deleted { table, rows, crc, .. } => Record::Deleted { table, page, rows, crc },
             Record::Spilled { table, rows, place, crc, .. } => Record::Spilled { table, page, rows, place, crc },
-            Record::Leaf { table, place, inserted, deleted, crc } => {
+            Record::Leaf { table, place, inserted, deleted, crc, values } => {
                 let place = if random.one_in(2) { word } else { place };
-                Record::Leaf { table, place, inserted: inserted ^ 1 << random.below(64), deleted, crc }
+                Record::Leaf { table, place, inserted: inserted ^ 1 << random.below(64), deleted, crc, values }
             }
             Record::Delta { table, page: real, mut rows, crc } => {
                 let page = if random.one_in(2) { page } else { real };

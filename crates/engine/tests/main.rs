@@ -7,6 +7,7 @@ mod activity;
 mod bad_directory;
 mod bad_files;
 mod bit_flips;
+mod by_value;
 mod codecs;
 mod common;
 mod conflicts;

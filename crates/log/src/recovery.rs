@@ -165,6 +165,13 @@ impl Recovery {
         bodies.iter().try_for_each(|body| each(self.body(*body)))
     }
 
+    /// Has [`Recovery::finish`] store other words of the engine, together with the end of the
+    /// recovery: no record of this run is written before they are durable.
+    pub fn set_geometry(&mut self, words: [u64; 8]) {
+        self.superfile.note_geometry(words);
+        self.superblock.geometry = words;
+    }
+
     /// Ends the recovery once the caller has fenced its redo. Returns the running log and the
     /// prepared transactions. From here on every older record above the horizon is void (I7). A
     /// crash inside leaves a pool that recovers to the same state.

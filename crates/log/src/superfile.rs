@@ -55,6 +55,11 @@ impl SuperFile {
         self.current.device = device;
     }
 
+    /// Notes words of the engine with the next write.
+    pub(crate) fn note_geometry(&mut self, words: [u64; 8]) {
+        self.current.geometry = words;
+    }
+
     /// Makes `next` the durable content, its sequence set. On an error either content may be the
     /// durable one.
     pub(crate) fn write(&mut self, mut next: Superblock) -> Result<()> {

@@ -8,11 +8,12 @@
 //! A page is here once, noted under its lock before its commit is reported as stored. So whoever
 //! finds a commit reported finds its pages here, or another has taken them and is done.
 
+use crate::files::context::{RedoForm, TableContext};
 use crate::index::leaf::LeafId;
 use crate::index::leaves::Leaves;
 use crate::space::allocator::Allocator;
 use crate::table::Table;
-use perdura_pmem::Region;
+use perdura_pmem::{Medium, Region};
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::trace;
 use rustc_hash::FxHashMap;
@@ -32,9 +33,9 @@ enum Noted {
 }
 
 impl Noted {
-    /// Flushes the words of pages or leaves. Returns a file in which something may have been
-    /// flushed.
-    fn flush_all(&self, numbers: &[u64]) -> Option<Region> {
+    /// Flushes the words of pages or leaves; with `files` also all else that was stored in the
+    /// files of the table. Returns a file in which something may have been flushed.
+    fn flush_all(&self, numbers: &[u64], files: bool) -> Option<Region> {
         match self {
             Noted::Rows(space) => {
                 let space = space.upgrade()?;
@@ -42,6 +43,9 @@ impl Noted {
                     if let Some(mut shadow) = space.shadows().slot(*page).lock_existing() {
                         shadow.flush_stored(*page, space.directory());
                     }
+                }
+                if files {
+                    space.chain().files().for_each(|file| file.region().flush(0, file.region().len()));
                 }
                 space.chain().files().next().map(|file| file.region().clone())
             }
@@ -102,9 +106,18 @@ impl Pages {
 pub(crate) struct DeferredFlush {
     pages: Mutex<Pages>,
     flushing: Mutex<()>,
+    /// Commits leave versions and entries to the checkpoint as well, so that it takes files as a
+    /// whole. Each such commit has noted a page of the row directory.
+    files: bool,
 }
 
 impl DeferredFlush {
+    /// Nothing to flush, in a pool of this context. A medium that settles takes the files itself.
+    pub(crate) fn new(context: &TableContext) -> DeferredFlush {
+        let files = context.redo_form == RedoForm::ByValueUnflushed && !context.medium.settles();
+        DeferredFlush { files, ..DeferredFlush::default() }
+    }
+
     /// Notes a page. The caller holds its lock.
     pub(crate) fn add(&self, table: &Arc<Table>, page: u64) {
         let space = table.shared_space();
@@ -125,6 +138,9 @@ impl DeferredFlush {
     /// Flushes and fences most words that are stored, and lets others have the core now and then: a
     /// flush that others wait for is short after this.
     pub(crate) fn flush_ahead(&self) {
+        if self.files {
+            return;
+        }
         let batches = self.pages.lock().pages.len() / FLUSHED_AT_ONCE;
         for _ in 0..batches {
             self.flush_some(FLUSHED_AT_ONCE);
@@ -138,7 +154,7 @@ impl DeferredFlush {
         let _spans = (trace::span("deferred_flush"), trace::span(trace::TRANSIENT));
         let mut last = None;
         for (noted, pages) in taken {
-            last = noted.flush_all(&pages).or(last);
+            last = noted.flush_all(&pages, self.files).or(last);
         }
         // One fence covers all that this thread has flushed.
         last.inspect(|region| region.fence());

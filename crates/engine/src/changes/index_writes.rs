@@ -7,7 +7,8 @@ use super::deferred_flush::DeferredFlush;
 use super::row_request::Step;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Record, data_file_name, push_entry};
+use crate::files::context::RedoForm;
+use crate::format::{ENTRY_VALUE_EXTRA, Record, data_file_name, push_entry};
 use crate::index::insert::{EntryWrite, Inserted, Uniqueness};
 use crate::index::leaf::LeafId;
 use crate::index::leaf_order::Sought;
@@ -25,9 +26,27 @@ pub(super) struct IndexWrites {
     leaves: TouchedLeaves,
     /// The entry at hand.
     entry: Vec<u8>,
+    /// Bytes of the log that the entries inserted take by value, those taken back included.
+    value_bytes: u64,
 }
 
 impl IndexWrites {
+    /// None so far; `by_value` says that small transactions are logged by value.
+    pub(super) fn new(by_value: bool) -> IndexWrites {
+        IndexWrites { leaves: TouchedLeaves::new(by_value), ..IndexWrites::default() }
+    }
+
+    /// Bytes of the log that the entries inserted take by value, those taken back included.
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.value_bytes
+    }
+
+    /// Flushes the entries that wait for the record: it does not carry them.
+    pub(super) fn flush_waiting(&self, target: &Target) {
+        let leaves = target.table.index_list().leaves();
+        always(target, self.leaves.leaves(), |leaf| leaves.flush_inserted(leaf, &target.writer));
+    }
+
     /// Whether nothing was touched.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -52,9 +71,9 @@ impl IndexWrites {
     }
 
     /// Hands the redo records of the leaves to `add`.
-    pub(super) fn log(&self, target: &Target, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    pub(super) fn log(&self, target: &Target, form: RedoForm, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
         let leaves = target.table.index_list().leaves();
-        each_leaf(target, self.leaves.leaves(), |leaf| match leaves.record(leaf, &target.writer) {
+        each_leaf(target, self.leaves.leaves(), |leaf| match leaves.record(leaf, &target.writer, form) {
             Some(record) => add(record),
             None => Ok(()),
         })
@@ -116,6 +135,7 @@ impl<'w> EntryWriter<'w> {
         let ground = Ground { segments: self.target.table.space().segments(), visible };
         let entry = entry_of(&mut self.writes.entry, key, row);
         let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
+        self.writes.value_bytes += entry.len() as u64 + ENTRY_VALUE_EXTRA;
         let inserted =
             index_of(&self.target.table, index)?.insert(ground, (&write, unique), sought, &mut self.writes.leaves);
         inserted.map_err(|error| error.in_index(index))

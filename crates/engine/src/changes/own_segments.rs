@@ -15,6 +15,8 @@ pub(crate) struct OwnSegments {
     open: OpenSet<Bulk>,
     /// Something was written since the last [`OwnSegments::flush_rest`].
     written: bool,
+    /// Something was ever written.
+    used: bool,
 }
 
 impl OwnSegments {
@@ -37,7 +39,7 @@ impl OwnSegments {
     #[inline]
     fn put(&mut self, table: &Table, header: &VersionHeader, row: &[u8], room: u64) -> Result<Word> {
         let bytes = VERSION_HEADER + row.len() as u64;
-        self.written = true;
+        (self.written, self.used) = (true, true);
         let Some(units) = cells::class_for(bytes + room, table.chain().segment_bytes()) else {
             let word = table.space().segments().take_extent(bytes + room)?;
             let (region, at) = table.chain().write_version(word, header, row);
@@ -58,7 +60,7 @@ impl OwnSegments {
         let largest = segments.cell_units(from)?;
         let class = cells::class_for(bytes, table.chain().segment_bytes())?;
         let (word, segment) = self.open.claim_offered(segments, class..=largest)?;
-        self.written = true;
+        (self.written, self.used) = (true, true);
         write_at(segment.region(), word.offset(), header, row);
         segment.written(word.offset(), bytes);
         Some(Word::new(word.file(), word.offset(), header.rid.incarnation()))
@@ -68,6 +70,11 @@ impl OwnSegments {
     /// report.
     pub(crate) fn note_written(&mut self) {
         self.written = true;
+    }
+
+    /// Whether the transaction has written anything there.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used
     }
 
     /// Flushes what is not flushed yet. Returns whether anything was written since the last call.

@@ -2,7 +2,10 @@
 
 use super::target::Target;
 use crate::error::Result;
-use crate::format::{Record, Rid, Word, delta_crc, fold_row};
+use crate::files::chain;
+use crate::files::context::RedoForm;
+use crate::format::{Record, Rid, VERSION_HEADER, Word, delta_crc, fold_row};
+use perdura_pmem::trace;
 use smallvec::SmallVec;
 
 /// Most rows of a page that are logged in records of their own: more are shorter as a delta.
@@ -18,17 +21,18 @@ pub(super) struct TableRecords<'r> {
     target: &'r Target,
     /// Most bytes of a record.
     most: usize,
+    form: RedoForm,
     add: &'r mut dyn FnMut(Record) -> Result<()>,
 }
 
 impl<'r> TableRecords<'r> {
-    /// Hands records of at most `most` bytes to `add`.
+    /// Hands records of at most `most` bytes, in the form `form`, to `add`.
     pub(super) fn new(
         target: &'r Target,
-        most: usize,
+        (most, form): (usize, RedoForm),
         add: &'r mut dyn FnMut(Record) -> Result<()>,
     ) -> TableRecords<'r> {
-        TableRecords { target, most, add }
+        TableRecords { target, most, form, add }
     }
 
     /// Logs the rows of a page that are written singly.
@@ -51,12 +55,15 @@ impl<'r> TableRecords<'r> {
         self.deleted(page, deleted)
     }
 
-    /// Logs the new words of a page: row by row if they are few, otherwise as a delta, or several
-    /// where a log group is short.
+    /// Logs the new words of a page: row by row if they are few or by value, otherwise as a delta,
+    /// or several where a log group is short.
     fn rows(&mut self, page: u64, rows: Rows) -> Result<()> {
         let target = self.target;
         let (table, base) = (target.table.id(), target.table.directory().page_base(page));
         let Some((last, _)) = rows.last() else { return Ok(()) };
+        if self.form.is_by_value() {
+            return rows.into_iter().try_for_each(|(position, word)| self.value(base + u64::from(position), word));
+        }
         let room = self.most.saturating_sub(Record::delta_bytes(0, *last)) / 8;
         if rows.len() <= ROWS_LOGGED_SINGLY || room <= ROWS_LOGGED_SINGLY {
             return rows.into_iter().try_for_each(|(position, word)| {
@@ -66,6 +73,7 @@ impl<'r> TableRecords<'r> {
                     rid: Rid::new(row, word.incarnation()),
                     word,
                     crc: crc_of(target, row, word)?,
+                    value: None,
                 })
             });
         }
@@ -80,6 +88,20 @@ impl<'r> TableRecords<'r> {
         Ok(())
     }
 
+    /// Logs a row with its version, and flushes that or leaves it to the checkpoint.
+    fn value(&mut self, row: u64, word: Word) -> Result<()> {
+        let rid = Rid::new(row, word.incarnation());
+        let (region, at, header) = self.target.table.chain().header(word, rid)?;
+        // SAFETY: the version is the transaction's own until that has ended.
+        let value = unsafe { chain::row(region, at, &header) }.to_vec();
+        if self.form == RedoForm::ByValue {
+            // Versions share lines.
+            let _again = trace::span(trace::TRANSIENT);
+            region.flush(at, VERSION_HEADER + u64::from(header.len));
+        }
+        (self.add)(Record::Row { table: self.target.table.id(), rid, word, crc: header.crc, value: Some(value) })
+    }
+
     /// Logs the rows deleted from a page: a bit each, however many they are.
     fn deleted(&mut self, page: u64, deleted: Positions) -> Result<()> {
         let target = self.target;
@@ -90,7 +112,7 @@ impl<'r> TableRecords<'r> {
             return deleted.into_iter().try_for_each(|position| {
                 let word = directory.raw_word(row(position)).tombstone();
                 let (rid, crc) = (Rid::new(row(position), word.incarnation()), crc_of(target, row(position), word)?);
-                (self.add)(Record::Row { table: target.table.id(), rid, word, crc })
+                (self.add)(Record::Row { table: target.table.id(), rid, word, crc, value: None })
             });
         }
         let mut folded = 0;

@@ -18,12 +18,13 @@ use super::target::Target;
 use super::touched::Touched;
 use super::versions::Versions;
 use crate::error::Result;
-use crate::format::{Rid, Word};
+use crate::format::{CATALOG_ID, Rid, Word};
 use crate::index::redo::LeafRecord;
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
 use crate::table::Table;
+use perdura_pmem::Mutant;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -56,17 +57,20 @@ impl TableWrites {
         if writer.moves() {
             touched.set_admitted();
         }
+        // DDL relies on the fence before the record of its catalog row. Planted: it does not.
+        let is_ddl = table.id() == CATALOG_ID && !perdura_pmem::planted(Mutant::CatalogByValue);
+        let by_value = table.chain().context().redo_form.is_by_value() && !is_ddl;
         TableWrites {
             target: Target { table, writer },
             touched,
             bulk: None,
-            versions: Versions::default(),
+            versions: Versions::new(by_value),
             inserts: 0,
             rewritten: false,
             swept: LastSwept::default(),
             retired: Retired::default(),
             waited_for: Vec::new(),
-            keys: IndexWrites::default(),
+            keys: IndexWrites::new(by_value),
             hidden: HiddenRows::default(),
         }
     }

@@ -10,6 +10,7 @@ use super::deferred_flush::DeferredFlush;
 use super::row_request::Step;
 use super::table_writes::TableWrites;
 use crate::error::Result;
+use crate::files::context::RedoForm;
 use crate::format::{Record, Rid, Word};
 use crate::index::redo::LeafRecord;
 use crate::shadow::change::Own;
@@ -18,6 +19,7 @@ use crate::shadow::row_set::RowSet;
 use crate::shadow::writer::Writer;
 use crate::table::Table;
 use perdura_log::{Csn, LogTxn};
+use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -272,15 +274,38 @@ impl WriteSet {
         self.tables.iter_mut().fold(false, |flushed, writes| writes.flush_rest() | flushed)
     }
 
+    /// Whether what is written takes at most `most` bytes of the log by value, and nothing has to
+    /// go by reference.
+    pub(crate) fn is_small(&self, most: u64) -> bool {
+        // Planted: whatever the transaction wrote, its record is taken to carry it.
+        if perdura_pmem::planted(Mutant::LargeTakenForSmall) {
+            return true;
+        }
+        let mut bytes = self.tables.iter().map(TableWrites::value_bytes);
+        bytes.try_fold(0, |sum, bytes| Some(sum + bytes?)).is_some_and(|bytes| bytes <= most)
+    }
+
+    /// Flushes versions and entries that wait for the record, since it does not carry them. The
+    /// caller fences.
+    pub(crate) fn flush_waiting(&mut self) {
+        self.tables.iter_mut().for_each(TableWrites::flush_waiting);
+    }
+
     /// Brings the writes to their final state before the commit. The caller flushes the rest and
     /// fences.
     pub(crate) fn settle(&mut self) {
         self.tables.iter_mut().for_each(TableWrites::settle);
     }
 
-    /// Encodes the redo records into `records`. Whenever `chunk_bytes` are full, they go to the log
-    /// as a chunk. Called after [`WriteSet::settle`] and a fence.
-    pub(crate) fn log(&self, records: &mut Vec<u8>, log: &mut LogTxn, chunk_bytes: usize) -> Result<()> {
+    /// Encodes the redo records into `records`, in the form `form`. Whenever `chunk_bytes` are
+    /// full, they go to the log as a chunk. Called after [`WriteSet::settle`], and by reference
+    /// after a fence.
+    pub(crate) fn log(
+        &self,
+        records: &mut Vec<u8>,
+        log: &mut LogTxn,
+        (chunk_bytes, form): (usize, RedoForm),
+    ) -> Result<()> {
         records.clear();
         let mut add = |record: Record| -> Result<()> {
             if records.len() + record.bytes() > chunk_bytes {
@@ -290,7 +315,7 @@ impl WriteSet {
             record.encode(records);
             Ok(())
         };
-        self.tables.iter().try_for_each(|writes| writes.log(chunk_bytes, &mut add))
+        self.tables.iter().try_for_each(|writes| writes.log((chunk_bytes, form), &mut add))
     }
 
     /// Makes the transaction visible at `csn`, however much it wrote. durable_csn covers it (I4).

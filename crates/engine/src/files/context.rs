@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES, bytes_for_segments};
 use crate::service::Services;
+use perdura_pmem::{Granularity, Medium};
 use std::sync::Arc;
 
 /// Number of files of a long chain that have the same size.
@@ -59,6 +60,35 @@ impl Need {
     }
 }
 
+/// What the records of small transactions carry, and when what they name is flushed. Large ones
+/// are by reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RedoForm {
+    /// Checksums; what they name is fenced before the record.
+    ByReference,
+    /// Versions and entries, which are flushed while the record is made: one fence covers both.
+    ByValue,
+    /// Versions and entries, which the checkpoint that goes past the record makes durable.
+    ByValueUnflushed,
+}
+
+impl RedoForm {
+    /// The form on a medium of this granularity.
+    fn of(by_value: bool, granularity: Granularity) -> RedoForm {
+        match (by_value, granularity) {
+            (false, _) => RedoForm::ByReference,
+            (true, Granularity::Page) => RedoForm::ByValueUnflushed,
+            (true, _) => RedoForm::ByValue,
+        }
+    }
+
+    /// Whether records carry what small transactions write.
+    #[inline]
+    pub(crate) fn is_by_value(self) -> bool {
+        self != RedoForm::ByReference
+    }
+}
+
 /// Context that the tables of a pool share.
 pub(crate) struct TableContext {
     /// The medium, which holds the pool's files, and keeps some for the next ones.
@@ -73,6 +103,8 @@ pub(crate) struct TableContext {
     pub data_file_bytes: u64,
     /// Rounds of purge that must find a table's last file empty before it is given back.
     pub file_return_after: u32,
+    /// What the records of small transactions carry.
+    pub redo_form: RedoForm,
     /// Pre-fault, requests to the background thread, notices.
     pub services: Arc<Services>,
     /// The pool's spare file.
@@ -90,6 +122,7 @@ impl TableContext {
     ) -> Self {
         TableContext {
             spare: Spare::default(),
+            redo_form: RedoForm::of(config.by_value.unwrap_or(medium.settles()), medium.info().granularity),
             medium,
             pool,
             geometry,

@@ -4,6 +4,9 @@
 /// Version of the engine's structures, kept in the superblock's geometry and in every data file. A
 /// pool of another version is refused.
 pub const FORMAT_VERSION: u64 = 2;
+/// Version in the superblock's geometry while the log may hold records by value, which builds
+/// before them would misread. Files and everything else are as in version 2.
+pub const VALUES_VERSION: u64 = 3;
 /// Unit of space in a segment, in bytes: cells are multiples of it, and words name places in it.
 pub const UNIT_BYTES: u64 = 8;
 /// Smallest size of a segment, in bytes.
@@ -28,16 +31,24 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The geometry as the superblock stores it.
-    pub fn to_words(self) -> [u64; 8] {
-        [FORMAT_VERSION, self.segment_bytes, self.page_words, 0, 0, 0, 0, 0]
+    /// The geometry as the superblock stores it; `by_value` says that the log may hold records by
+    /// value.
+    pub fn to_words(self, by_value: bool) -> [u64; 8] {
+        let version = if by_value { VALUES_VERSION } else { FORMAT_VERSION };
+        [version, self.segment_bytes, self.page_words, 0, 0, 0, 0, 0]
+    }
+
+    /// Whether words that the superblock stores say that the log may hold records by value.
+    pub(crate) fn has_values(words: [u64; 8]) -> bool {
+        words[0] == VALUES_VERSION
     }
 
     /// Reads the geometry from the superblock. `Err` says what is wrong with it.
     pub fn from_words(words: [u64; 8]) -> Result<Geometry, String> {
-        if words[0] != FORMAT_VERSION {
+        if ![FORMAT_VERSION, VALUES_VERSION].contains(&words[0]) {
             return Err(format!(
-                "the pool has table format {}, this build reads format {FORMAT_VERSION}; use the build that wrote it",
+                "the pool has table format {}, this build reads {FORMAT_VERSION} and {VALUES_VERSION}; use the build \
+                 that wrote it",
                 words[0]
             ));
         }

@@ -1,9 +1,10 @@
 //! The indexes of a table.
 
-use super::leaf::{LeafId, bits, damaged};
+use super::leaf::{Carried, LeafId, bits, damaged};
 use super::leaves::Leaves;
 use super::table_index::Index;
 use crate::error::{Error, Result};
+use crate::files::context::RedoForm;
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
@@ -173,8 +174,9 @@ impl Indexes {
 }
 
 impl Leaves {
-    /// The redo record of what `writer` does to leaf `leaf`; `None` if that is nothing.
-    pub(crate) fn record(&self, leaf: LeafId, writer: &Arc<Writer>) -> Option<Record> {
+    /// The redo record of what `writer` does to leaf `leaf`, in the form `form`; `None` if that is
+    /// nothing. By value it flushes the entries, or leaves them to the checkpoint.
+    pub(crate) fn record(&self, leaf: LeafId, writer: &Arc<Writer>, form: RedoForm) -> Option<Record> {
         let shadow = self.leaf(leaf).slot.lock_existing()?;
         let (inserted, deleted, folded) = shadow.net(writer);
         if inserted | deleted == 0 {
@@ -186,14 +188,38 @@ impl Leaves {
             bytes.set_valid(bytes.loaded_valid() | inserted);
         }
         let (table, place) = (self.table(), self.word(leaf));
-        Some(Record::Leaf { table, place, inserted, deleted, crc: delta_crc(folded) })
+        let mut values = Vec::new();
+        if form.is_by_value() {
+            // The slots are the transaction's own until it has ended.
+            let bytes = self.bytes(leaf);
+            bytes.push_values(inserted, &mut values);
+            if form == RedoForm::ByValue {
+                bytes.flush_slots_again(inserted);
+            }
+        }
+        Some(Record::Leaf { table, place, inserted, deleted, crc: delta_crc(folded), values })
     }
 
-    /// The checksums of the entries in `slots`, folded.
-    pub(super) fn fold(&self, leaf: LeafId, slots: u64) -> Result<u64> {
+    /// Flushes the entries that `writer` has inserted into leaf `leaf`. The caller fences.
+    pub(crate) fn flush_inserted(&self, leaf: LeafId, writer: &Arc<Writer>) {
+        if let Some(shadow) = self.leaf(leaf).slot.lock_existing() {
+            let (inserted, _, _) = shadow.net(writer);
+            if inserted != 0 {
+                self.bytes(leaf).flush_slots_again(inserted);
+            }
+        }
+    }
+
+    /// The checksums of the entries in `slots`, folded; `carried` tells those that are still to be
+    /// written.
+    pub(super) fn fold(&self, leaf: LeafId, slots: u64, carried: Carried<'_>) -> Result<u64> {
         let bytes = self.bytes(leaf);
         let mut folded = 0;
         for slot in bits(slots) {
+            if let Some(entry) = carried(slot) {
+                folded ^= fold_entry(entry);
+                continue;
+            }
             let entry = bytes.entry(slot);
             let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
             // A search for the entry goes by its fingerprint.

@@ -11,6 +11,7 @@ use crate::format::{entry_key, entry_row, fold_entry};
 use crate::shadow::page::OwnView;
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
+use perdura_pmem::trace;
 use std::sync::Arc;
 
 /// A change of an entry.
@@ -184,7 +185,10 @@ impl Index {
             return self.make_room(ground, write, locked, touched, spares);
         };
         self.order().populate(target);
+        // What is undone before the record is never flushed.
+        let unflushed = touched.is_by_value().then(|| trace::span(trace::TRANSIENT));
         let ranges = target.bytes.write(place, write.entry);
+        drop(unflushed);
         let (change, first) = target.shadow.change(write.writer, write.step);
         change.inserted |= 1 << place.0;
         change.folded ^= fold_entry(write.entry);

@@ -6,10 +6,10 @@
 
 use crate::error::Error;
 use crate::format::{
-    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_marks,
-    key_fingerprint, leaf_check, leaf_version,
+    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, SlotValue, decode_valid, encode_valid,
+    entry_marks, key_fingerprint, leaf_check, leaf_version, push_slot_value,
 };
-use perdura_pmem::{LINE_BYTES, Region};
+use perdura_pmem::{LINE_BYTES, Region, trace};
 use smallvec::SmallVec;
 
 /// Number of a leaf in its table.
@@ -39,6 +39,9 @@ pub(crate) fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
     let (file, at) = leaf.place();
     Error::damaged_index(file, at, what)
 }
+
+/// Tells entries of a leaf that redo is still to write, by slot.
+pub(crate) type Carried<'c> = &'c dyn Fn(u32) -> Option<&'c [u8]>;
 
 /// A range of a leaf's bytes.
 pub(crate) type Range = std::ops::Range<u64>;
@@ -195,6 +198,22 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
+    /// Flushes the entries in `slots`. The caller fences.
+    #[track_caller]
+    pub(crate) fn flush_slots(&self, slots: u64) {
+        let mut lines = Lines::default();
+        bits(slots).filter_map(|slot| self.ranges(slot)).flatten().for_each(|range| lines.add(&range));
+        self.flush(&lines);
+    }
+
+    /// As [`LeafBytes::flush_slots`], though whoever put the leaf in the place of another may have
+    /// flushed them.
+    #[track_caller]
+    pub(crate) fn flush_slots_again(&self, slots: u64) {
+        let _again = trace::span(trace::TRANSIENT);
+        self.flush_slots(slots);
+    }
+
     /// Makes the valid word durable, and the entries in `slots`, which an earlier process has
     /// stored.
     pub(crate) fn reclaim_slots(&self, slots: u64) {
@@ -339,6 +358,32 @@ impl<'a> LeafBytes<'a> {
         self.region.write(self.at + at + 2, &[check]);
         self.region.write(self.at + at + 3, entry);
         [fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at..at + 3 + entry.len() as u64]
+    }
+
+    /// Appends the entries in `slots` with where they lie, for a record by value.
+    pub(crate) fn push_values(&self, slots: u64, values: &mut Vec<u8>) {
+        for slot in bits(slots) {
+            // Damage is left out: then the record does not count as one by value.
+            let Some((at, length)) = self.extent(slot) else { continue };
+            // SAFETY: the slot is the caller's own.
+            let entry = unsafe { self.region.slice(self.at + at, length) };
+            push_slot_value(values, if self.shape.entry == 0 { at as u16 - 3 } else { 0 }, entry);
+        }
+    }
+
+    /// Place for an entry that a record carries by value, as [`LeafBytes::write`] takes it; `None`
+    /// if it does not fit where the record says.
+    pub(super) fn place_of(&self, value: &SlotValue<'_>) -> Option<(u32, u64)> {
+        let (at, length) = (u64::from(value.at), value.entry.len());
+        if value.slot >= self.slots {
+            return None;
+        }
+        if self.shape.entry != 0 {
+            let fits = length == usize::from(self.shape.entry) && at == 0;
+            return self.extent(value.slot).filter(|_| fits).map(|(at, _)| (value.slot, at - 1));
+        }
+        let end = at + self.shape.stored(length);
+        (at >= self.shape.heap_at(self.slots) && end <= self.bytes).then_some((value.slot, at))
     }
 
     /// The ranges of the entry in `slot`, to be flushed.

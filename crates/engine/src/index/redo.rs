@@ -1,13 +1,13 @@
 //! Redo of indexes, by key: leaves may have taken the place of those that a record names (I6).
 
 use super::indexes::Indexes;
-use super::leaf::{LeafId, bits, damaged};
+use super::leaf::{Carried, LeafBytes, LeafId, bits, damaged};
 use super::leaf_order::LockedLeaf;
 use super::table_index::Index;
 use super::touched::TouchedLeaves;
 use crate::error::{Error, Result};
 use crate::files::chain::Chain;
-use crate::format::{Word, data_file_name, delta_crc, fold_entry};
+use crate::format::{SlotValue, Word, data_file_name, delta_crc, fold_entry, slot_values};
 use crate::shadow::writer::Writer;
 use perdura_pmem::Mutant;
 use std::sync::Arc;
@@ -43,13 +43,25 @@ struct NamedEntry<'i> {
 }
 
 impl Indexes {
-    /// Verifies that the entries which a record names are there, and match its checksum.
-    pub(crate) fn verify(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
-        self.named(chain, record).map(|_| ())
+    /// Verifies that the entries which a record names are there, and match its checksum; `carried`
+    /// tells those that redo is still to write, by slot.
+    pub(crate) fn verify(&self, chain: &Chain, record: &LeafRecord, carried: Carried<'_>) -> Result<()> {
+        match self.leaf_of(chain, record)? {
+            Some((_, leaf, bytes)) => self.verify_in(leaf, &bytes, record, carried),
+            None => Ok(()),
+        }
     }
 
-    /// The entries that a record names; `None` if their index was dropped.
-    fn named(&self, chain: &Chain, record: &LeafRecord) -> Result<Option<Named<'_>>> {
+    fn verify_in(&self, leaf: LeafId, bytes: &LeafBytes<'_>, record: &LeafRecord, carried: Carried<'_>) -> Result<()> {
+        let slots = record.inserted | record.deleted;
+        if slots >> bytes.slots() != 0 || delta_crc(self.leaves().fold(leaf, slots, carried)?) != record.crc {
+            return Err(damaged(bytes, "the entries of a commit do not match their log record"));
+        }
+        Ok(())
+    }
+
+    /// The leaf that a record names, and its index; `None` if that was dropped.
+    fn leaf_of(&self, chain: &Chain, record: &LeafRecord) -> Result<Option<(&Index, LeafId, LeafBytes<'_>)>> {
         let (file, at) = (data_file_name(chain.table(), record.place.file()), record.place.offset());
         let missing = || Error::damaged(&file, at, "a log record names an index' leaf that is not here");
         let leaf = self.leaves().at_word(chain, record.place).ok_or_else(missing)?;
@@ -60,10 +72,30 @@ impl Indexes {
         }
         let index = self.of_number(bytes.shape().index).ok_or_else(missing)?;
         index.check()?;
-        let slots = record.inserted | record.deleted;
-        if slots >> bytes.slots() != 0 || delta_crc(self.leaves().fold(leaf, slots)?) != record.crc {
-            return Err(damaged(&bytes, "the entries of a commit do not match their log record"));
+        Ok(Some((index, leaf, bytes)))
+    }
+
+    /// Writes the entries that a record carries into the slots that it names, of a leaf in use or
+    /// retired. It flushes every store; the caller fences.
+    pub(crate) fn write_values(&self, chain: &Chain, record: &LeafRecord, values: &[u8]) -> Result<()> {
+        let Some((_, _, bytes)) = self.leaf_of(chain, record)? else { return Ok(()) };
+        let misplaced = || damaged(&bytes, "a log record has an entry that does not fit the leaf here");
+        for value in slot_values(record.inserted, values) {
+            // Planted: it goes to the next slot.
+            let value = match perdura_pmem::planted(Mutant::ValueInWrongSlot) && value.slot + 1 < bytes.slots() {
+                true => SlotValue { slot: value.slot + 1, ..value },
+                false => value,
+            };
+            bytes.write(bytes.place_of(&value).ok_or_else(misplaced)?, value.entry);
+            bytes.flush_slots(1 << value.slot);
         }
+        Ok(())
+    }
+
+    /// The entries that a record names; `None` if their index was dropped.
+    fn named(&self, chain: &Chain, record: &LeafRecord) -> Result<Option<Named<'_>>> {
+        let Some((index, leaf, bytes)) = self.leaf_of(chain, record)? else { return Ok(None) };
+        self.verify_in(leaf, &bytes, record, &|_| None)?;
         let slots =
             bits(record.deleted).map(|slot| (slot, false)).chain(bits(record.inserted).map(|slot| (slot, true)));
         let named = |(slot, is_inserted)| Some(NamedEntry { leaf, slot, entry: bytes.entry(slot)?, is_inserted });

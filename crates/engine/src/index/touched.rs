@@ -25,12 +25,25 @@ pub(crate) struct TouchedLeaves {
     unflushed: SmallVec<[(LeafId, Lines); FLUSHED_AT_ONCE]>,
     /// Something was flushed and is not fenced.
     flushed: bool,
+    /// Entries wait for the record, which may carry them.
+    by_value: bool,
 }
 
 impl TouchedLeaves {
+    /// None so far; `by_value` says that small transactions are logged by value.
+    pub(crate) fn new(by_value: bool) -> TouchedLeaves {
+        TouchedLeaves { by_value, ..TouchedLeaves::default() }
+    }
+
     /// Whether nothing was touched.
     pub(crate) fn is_empty(&self) -> bool {
         self.leaves.is_empty()
+    }
+
+    /// Whether entries wait for the record, which may carry them.
+    #[inline]
+    pub(super) fn is_by_value(&self) -> bool {
+        self.by_value
     }
 
     /// The leaves touched.
@@ -59,8 +72,12 @@ impl TouchedLeaves {
         }
     }
 
-    /// Notes what was written, to be flushed together with what follows it.
+    /// Notes what was written, to be flushed together with what follows it, unless it waits for the
+    /// record.
     pub(super) fn note_written(&mut self, leaves: &Leaves, leaf: LeafId, ranges: [Range; 3]) {
+        if self.by_value {
+            return;
+        }
         let mut lines = Lines::default();
         ranges.iter().for_each(|range| lines.add(range));
         if let Some((_, known)) = self.unflushed.iter_mut().rev().find(|(known, _)| *known == leaf) {

@@ -6,6 +6,7 @@
 
 use super::catalog::{self, Entry};
 use super::redo;
+use super::values::{Known, Values};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
@@ -149,7 +150,7 @@ fn by_table<'a>(
 
 /// The words of a table's rows as redo will leave them, as far as records change them.
 struct Redone<'t> {
-    table: &'t Table,
+    known: Known<'t>,
     words: BTreeMap<u64, Word>,
 }
 
@@ -157,21 +158,22 @@ impl Redone<'_> {
     /// Verifies a record as redo will when it comes to it, and takes its words.
     fn take(&mut self, record: &Record) -> Result<()> {
         let place =
-            |page: u64, position: u16| self.table.directory().page_base(page).saturating_add(u64::from(position));
+            |page: u64, position: u16| self.known.table.directory().page_base(page).saturating_add(u64::from(position));
         let words: Vec<(u64, Word)> = match record {
             Record::Row { rid, word, .. } => vec![(rid.row(), *word)],
             Record::Delta { page, rows, .. } => {
                 rows.iter().map(|(position, word)| (place(*page, *position), *word)).collect()
             }
             Record::Deleted { page, rows, crc, .. } => {
-                let word = |row| self.words.get(&row).copied().unwrap_or_else(|| self.table.directory().raw_word(row));
+                let stored = |row| self.known.table.directory().raw_word(row);
+                let word = |row| self.words.get(&row).copied().unwrap_or_else(|| stored(row));
                 let deleted = rows.iter().map(|position| (*position, word(place(*page, *position)).tombstone()));
                 let deleted: Vec<_> = deleted.collect();
-                redo::verify_delta(self.table, *page, &deleted, *crc)?;
+                redo::verify_delta(self.known, *page, &deleted, *crc)?;
                 deleted.into_iter().map(|(position, word)| (place(*page, position), word)).collect()
             }
             Record::Spilled { page, rows, place: at, crc, .. } => {
-                let rows = redo::verify_spilled(self.table, *page, *rows, *at, *crc)?;
+                let rows = redo::verify_spilled(self.known, *page, *rows, *at, *crc)?;
                 rows.into_iter().map(|(position, word)| (place(*page, position), word)).collect()
             }
             Record::Page { .. } | Record::Leaf { .. } => Vec::new(),
@@ -179,14 +181,14 @@ impl Redone<'_> {
         self.words.extend(words);
         match record {
             Record::Deleted { .. } | Record::Spilled { .. } => Ok(()),
-            _ => redo::verify_record(self.table, record),
+            _ => redo::verify_record(self.known, record),
         }
     }
 }
 
 /// The catalog rows as redo will leave them.
 fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
-    let mut redone = Redone { table: catalog, words: BTreeMap::new() };
+    let mut redone = Redone { known: Known::written(catalog), words: BTreeMap::new() };
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
         // Its faults are reported with the table.
         let _ = redone.take(record);
@@ -209,6 +211,8 @@ fn check_table(
         ..TableReport::default()
     };
     count_segments(table, &mut found);
+    let values = Values::of(records.get(&table.id()).map_or(&[], Vec::as_slice));
+    let known = Known::with(table, &values);
     let mut owners: FxHashMap<(u32, u64), u64> = FxHashMap::default();
     let pages = table.directory().page_count();
     for page in 0..pages {
@@ -217,13 +221,13 @@ fn check_table(
             continue;
         }
         for row in table.directory().page_rows(page) {
-            if let Err(error) = check_row(table, row, &mut owners, &mut found) {
+            if let Err(error) = check_row(known, row, &mut owners, &mut found) {
                 report.problems.push(format!("table {name}: {error}"));
             }
         }
     }
-    check_indexes(table, &found, records.contains_key(&table.id()), report);
-    let mut redone = Redone { table, words: BTreeMap::new() };
+    check_indexes(known, &found, records.contains_key(&table.id()), report);
+    let mut redone = Redone { known, words: BTreeMap::new() };
     for record in records.get(&table.id()).into_iter().flatten() {
         if let Err(error) = redone.take(record) {
             report.problems.push(format!("table {name}, log record: {error}"));
@@ -235,14 +239,15 @@ fn check_table(
 
 /// Verifies the indexes of a table. Those that redo is going to change are not compared with the
 /// rows.
-fn check_indexes(table: &Table, found: &TableReport, is_open: bool, report: &mut Report) {
+fn check_indexes(known: Known<'_>, found: &TableReport, is_open: bool, report: &mut Report) {
+    let table = known.table;
     let is_row = |row: u64| {
         let word = table.directory().place(row).map(|_| table.directory().raw_word(row));
         is_open || word.is_some_and(|word| !word.is_empty() && !word.is_tombstone())
     };
     let rows = (!is_open).then_some(found.rows);
     let found = |fault| report.problems.push(format!("table {}: {fault}", table.name()));
-    verify_all(table.index_list(), rows, is_row, found);
+    verify_all(table.index_list(), rows, is_row, &|leaf, slot| known.entry(leaf, slot), found);
 }
 
 fn count_segments(table: &Table, found: &mut TableReport) {
@@ -260,15 +265,27 @@ fn count_segments(table: &Table, found: &mut TableReport) {
     }
 }
 
-fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, found: &mut TableReport) -> Result<()> {
+fn check_row(
+    known: Known<'_>,
+    row: u64,
+    owners: &mut FxHashMap<(u32, u64), u64>,
+    found: &mut TableReport,
+) -> Result<()> {
+    let table = known.table;
     let word = table.directory().sound_word(row)?;
     if word.is_empty() {
         return Ok(());
     }
     let rid = Rid::new(row, word.incarnation());
-    // SAFETY: the check runs without any session, so nobody frees the version.
-    let sound = unsafe { table.verify_version(rid, word)? };
-    table.verify_place(rid, word)?;
+    let row_bytes = match known.version(rid, word) {
+        Some(header) => u64::from(header.len),
+        None => {
+            // SAFETY: the check runs without any session, so nobody frees the version.
+            let sound = unsafe { table.verify_version(rid, word)? };
+            table.verify_place(rid, word)?;
+            sound.row.len() as u64
+        }
+    };
     let (region, at) = table.chain().locate(word)?;
     if let Some(other) = owners.insert((word.file(), at), row) {
         return Err(Error::damaged(
@@ -281,7 +298,7 @@ fn check_row(table: &Table, row: u64, owners: &mut FxHashMap<(u32, u64), u64>, f
         found.tombstones += 1;
     } else {
         found.rows += 1;
-        found.row_bytes += sound.row.len() as u64;
+        found.row_bytes += row_bytes;
     }
     Ok(())
 }

@@ -1,11 +1,15 @@
 //! Redo, and the verification of what redo records name (I6).
 //!
-//! Redo is idempotent: it stores a directory word or page state again, after it has verified the
-//! checksum of what that names.
+//! Redo is idempotent: it writes what records carry by value, then stores a directory word or page
+//! state again, after it has verified the checksum of what that names.
 
+use super::values::{Known, version_checksum};
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
-use crate::format::{PageState, Record, Rid, SpilledPage, Word, data_file_name, delta_crc, fold_row, page_crc};
+use crate::format::{
+    PageState, Record, Rid, SpilledPage, UNIT_BYTES, VERSION_HEADER, VersionHeader, Word, data_file_name, delta_crc,
+    fold_row, page_crc,
+};
 use crate::index::redo::LeafRecord;
 use crate::table::Table;
 use perdura_log::Recovery;
@@ -23,6 +27,71 @@ pub(super) fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a
             }
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// Writes what records by value carry, of commits and of prepared transactions, to the places that
+/// they name in the tables that `table_of` knows. Then the files are as if all of these had been by
+/// reference. It flushes every store; the caller fences.
+///
+/// All of it comes before the redo of any record. That looks for the entries of a leaf which others
+/// have replaced by their bytes: it might take what a loser has left in a slot for an entry, before
+/// a later record has put its own there.
+pub(super) fn write_values<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+    let committed = recovery.committed.iter().map(|committed| &committed.bodies[..]);
+    // Planted: what a prepared transaction has written is taken to be there.
+    let has_prepared = !perdura_pmem::planted(Mutant::ValuesOfPreparedSkipped);
+    let prepared = recovery.prepared.iter().filter(|_| has_prepared).map(|prepared| &prepared.bodies[..]);
+    for bodies in committed.chain(prepared) {
+        recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
+            for record in records(body)? {
+                match table_of(record.table()) {
+                    // Planted: redo takes what a record carries to be there.
+                    Some(table) if !perdura_pmem::planted(Mutant::ValueSkippedAtRedo) => write_value(table, &record)?,
+                    _ => {}
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes what a record carries, if it does: what it names there is verified afterwards, as for any
+/// record.
+fn write_value(table: &Table, record: &Record) -> Result<()> {
+    match record {
+        Record::Row { rid, word, crc, value: Some(row), .. } => write_row(table, (*rid, *word), *crc, row),
+        Record::Leaf { values, .. } if !values.is_empty() => {
+            table.index_list().write_values(table.chain(), &leaf_record(record)?, values)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_row(table: &Table, (rid, word): (Rid, Word), crc: u32, row: &[u8]) -> Result<()> {
+    verify_value(table, (rid, word), crc, row)?;
+    let header = VersionHeader { rid, len: row.len() as u32, crc };
+    let bytes = VERSION_HEADER + row.len() as u64;
+    // Planted: it goes to the place behind.
+    let behind = Word::new(word.file(), word.offset() + bytes.next_multiple_of(UNIT_BYTES), word.incarnation());
+    let is_behind = perdura_pmem::planted(Mutant::ValueInWrongPlace) && table.has_place(behind, bytes);
+    let (region, at) = table.chain().write_version(if is_behind { behind } else { word }, &header, row);
+    region.flush(at, bytes);
+    Ok(())
+}
+
+/// Verifies a row that a record carries, and that there can be a version of it where the record
+/// says.
+pub(super) fn verify_value(table: &Table, (rid, word): (Rid, Word), crc: u32, row: &[u8]) -> Result<()> {
+    let bytes = VERSION_HEADER + row.len() as u64;
+    let damaged = |what| Err(Error::damaged(&data_file_name(table.id(), word.file()), word.offset(), what));
+    if !word.is_sound() || !table.has_place(word, bytes) {
+        return damaged(format!("a log record has a version of {bytes} bytes for this place, where none can be"));
+    }
+    if (VersionHeader { rid, len: row.len() as u32, crc }.checksum(row)) != crc {
+        return damaged(format!("a log record has a version of {bytes} bytes that does not match its checksum"));
     }
     Ok(())
 }
@@ -47,7 +116,7 @@ pub(super) fn records(body: &[u8]) -> Result<Vec<Record>> {
 fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
     // Redo of a leaf's entries verifies them itself.
     if !matches!(record, Record::Leaf { .. }) {
-        verify_record(table, record)?;
+        verify_record(Known::written(table), record)?;
     }
     match *record {
         Record::Row { rid, word, .. } => redo_word(table, rid.row(), word),
@@ -62,7 +131,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
         }
         Record::Spilled { page, rows, place, crc, .. } => {
             let base = table.directory().page_base(page);
-            for (position, word) in verify_spilled(table, page, rows, place, crc)? {
+            for (position, word) in verify_spilled(Known::written(table), page, rows, place, crc)? {
                 // Planted: the words of a spilled page are not repeated.
                 if !perdura_pmem::planted(Mutant::RedoSkipsSpilledPages) {
                     redo_word(table, base + u64::from(position), word);
@@ -88,17 +157,23 @@ fn redo_word(table: &Table, row: u64, word: Word) {
     table.directory().flush_settled(row);
 }
 
-/// Verifies that what a record names is there and matches the record's checksum.
-pub(super) fn verify_record(table: &Table, record: &Record) -> Result<()> {
+/// Verifies that what a record names is there, or is carried by it, and matches its checksum.
+pub(super) fn verify_record(known: Known<'_>, record: &Record) -> Result<()> {
+    let table = known.table;
     match *record {
-        Record::Row { rid, word, crc, .. } => verify_row(table, rid, word, crc),
-        Record::Page { page, rows, crc, .. } => verify_page(table, page, rows, crc).map(|_| ()),
-        Record::Delta { page, ref rows, crc, .. } => verify_delta(table, page, rows, crc),
-        Record::Deleted { page, ref rows, crc, .. } => {
-            verify_delta(table, page, &deleted_words(table, page, rows), crc)
+        Record::Row { rid, word, crc, ref value, .. } => {
+            value.iter().try_for_each(|row| verify_value(table, (rid, word), crc, row))?;
+            verify_row(known, rid, word, crc)
         }
-        Record::Spilled { page, rows, place, crc, .. } => verify_spilled(table, page, rows, place, crc).map(|_| ()),
-        Record::Leaf { .. } => table.index_list().verify(table.chain(), &leaf_record(record)?),
+        Record::Page { page, rows, crc, .. } => verify_page(table, page, rows, crc).map(|_| ()),
+        Record::Delta { page, ref rows, crc, .. } => verify_delta(known, page, rows, crc),
+        Record::Deleted { page, ref rows, crc, .. } => {
+            verify_delta(known, page, &deleted_words(table, page, rows), crc)
+        }
+        Record::Spilled { page, rows, place, crc, .. } => verify_spilled(known, page, rows, place, crc).map(|_| ()),
+        Record::Leaf { place, .. } => {
+            table.index_list().verify(table.chain(), &leaf_record(record)?, &|slot| known.entry(place, slot))
+        }
     }
 }
 
@@ -125,8 +200,14 @@ pub(super) fn deleted_words(table: &Table, page: u64, rows: &[u16]) -> Vec<(u16,
 }
 
 /// Verifies the spilled page at `place`, and what its words name. Returns its rows.
-pub(super) fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, crc: u32) -> Result<Vec<(u16, Word)>> {
-    let (region, at, header) = table.chain().header(place, Rid::NO_ROW)?;
+pub(super) fn verify_spilled(
+    known: Known<'_>,
+    page: u64,
+    rows: u16,
+    place: Word,
+    crc: u32,
+) -> Result<Vec<(u16, Word)>> {
+    let (region, at, header) = known.table.chain().header(place, Rid::NO_ROW)?;
     // SAFETY: recovery and the check run before any session, so nobody stores there.
     let content = unsafe { row_bytes(region, at, &header) };
     let is_sound = header.crc == crc && header.checksum(content) == crc;
@@ -137,13 +218,14 @@ pub(super) fn verify_spilled(table: &Table, page: u64, rows: u16, place: Word, c
             format_args!("the spilled words of page {page} do not match their log record"),
         )
     })?;
-    verify_delta(table, page, &spilled.rows, delta_crc(spilled.folded))?;
+    verify_delta(known, page, &spilled.rows, delta_crc(spilled.folded))?;
     Ok(spilled.rows)
 }
 
 /// Verifies that page `page` is published, that the words in `rows` name versions of those rows,
 /// and that the versions' checksums fold to `crc`.
-pub(super) fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
+pub(super) fn verify_delta(known: Known<'_>, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
+    let table = known.table;
     let name = data_file_name(table.id(), 0);
     let directory = table.directory();
     if page >= directory.page_count() || !directory.state(page).is_published() {
@@ -157,7 +239,7 @@ pub(super) fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: 
         if !page_rows.contains(&row) {
             return Err(Error::damaged(&name, 0, format_args!("row {row:#x} is not in directory page {page}")));
         }
-        folded ^= fold_row(row, version_checksum(table, Rid::new(row, word.incarnation()), *word)?);
+        folded ^= fold_row(row, known.checksum(Rid::new(row, word.incarnation()), *word)?);
     }
     if delta_crc(folded) != crc {
         let what = format_args!("the versions of a commit in directory page {page} do not match their log record");
@@ -168,7 +250,8 @@ pub(super) fn verify_delta(table: &Table, page: u64, rows: &[(u16, Word)], crc: 
 
 /// Verifies that the page of `rid` is published, and that `word` names a version of `rid` with
 /// checksum `crc`.
-pub(super) fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Result<()> {
+pub(super) fn verify_row(known: Known<'_>, rid: Rid, word: Word, crc: u32) -> Result<()> {
+    let table = known.table;
     table.directory().check(&data_file_name(table.id(), 0), rid)?;
     if !table.directory().state(table.directory().page_of(rid.row())).is_published() {
         return Err(Error::damaged(
@@ -177,18 +260,12 @@ pub(super) fn verify_row(table: &Table, rid: Rid, word: Word, crc: u32) -> Resul
             "a committed row is in an unpublished directory page",
         ));
     }
-    let seen = version_checksum(table, rid, word)?;
+    let seen = known.checksum(rid, word)?;
     if seen != crc {
         let what = format!("a committed version has checksum {seen:#010x}, its log record says {crc:#010x}");
         return Err(Error::damaged(&data_file_name(table.id(), word.file()), word.offset(), what));
     }
     Ok(())
-}
-
-/// Verifies the version that `word` names against its header, and returns its checksum.
-pub(super) fn version_checksum(table: &Table, rid: Rid, word: Word) -> Result<u32> {
-    // SAFETY: recovery and the check run before any session, so nobody stores there.
-    unsafe { table.verify_version(rid, word) }.map(|sound| sound.header.crc)
 }
 
 /// Verifies the words and versions of a bulk page against `crc`, and returns the folded checksums

@@ -2,6 +2,7 @@
 //! and locks again.
 
 use super::redo;
+use super::values::Known;
 use crate::changes::write_set::WriteSet;
 use crate::error::{Error, Result};
 use crate::format::{Record, Rid, Word, data_file_name};
@@ -28,7 +29,7 @@ pub(super) fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32,
             let Some(table) = tables.get(&record.table()) else { continue };
             match record {
                 Record::Row { rid, word, crc, .. } => {
-                    redo::verify_row(table, rid, word, crc)?;
+                    redo::verify_row(Known::written(table), rid, word, crc)?;
                     restore_row(&mut detached, table, rid, word)?;
                 }
                 Record::Delta { page, rows, crc, .. } => restore_delta(&mut detached, table, page, &rows, crc)?,
@@ -55,7 +56,7 @@ pub(super) fn restore(pool: &Pool, prepared: PreparedTxn, tables: &BTreeMap<u32,
 }
 
 fn restore_delta(detached: &mut Detached, table: &Arc<Table>, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
-    redo::verify_delta(table, page, rows, crc)?;
+    redo::verify_delta(Known::written(table), page, rows, crc)?;
     let base = table.directory().page_base(page);
     for (position, word) in rows {
         restore_row(detached, table, Rid::new(base + u64::from(*position), word.incarnation()), *word)?;
@@ -70,7 +71,7 @@ fn restore_spilled(
     rows: u16,
     (place, crc): (Word, u32),
 ) -> Result<()> {
-    let rows = redo::verify_spilled(table, page, rows, place, crc)?;
+    let rows = redo::verify_spilled(Known::written(table), page, rows, place, crc)?;
     let base = table.directory().page_base(page);
     // Planted: the cell of its spilled words is free.
     if !perdura_pmem::planted(Mutant::PreparedSpilledCellsFree) {

@@ -36,21 +36,25 @@ impl Table {
     /// or an extent as long as it is.
     pub(crate) fn verify_place(&self, rid: Rid, word: Word) -> Result<()> {
         let (region, at, header) = self.chain().header(word, rid)?;
-        let file = self.chain().file(word.file()).expect("located above");
-        let fits = match file.segment_of(at).map(|index| (index, file.kind(index))) {
-            Some((index, Ok(SegmentKind::Cells(units)))) => {
-                (at - file.segment_offset(index)).is_multiple_of(u64::from(units) * UNIT_BYTES)
-            }
-            Some((_, Ok(SegmentKind::Extents))) => {
-                file.granule_at(at).is_some() && file.is_in_extents(at, VERSION_HEADER + u64::from(header.len))
-            }
-            _ => false,
-        };
-        if fits {
+        if self.has_place(word, VERSION_HEADER + u64::from(header.len)) {
             return Ok(());
         }
         let what = format_args!("row {:#x} names a place where no version can begin", rid.row());
         Err(Error::damaged(region.name(), at, what))
+    }
+
+    /// Whether `word` names a cell, or the beginning of an extent, with room for `bytes`.
+    pub(crate) fn has_place(&self, word: Word, bytes: u64) -> bool {
+        let Some(file) = self.chain().file(word.file()) else { return false };
+        let at = word.offset();
+        match file.segment_of(at).map(|index| (index, file.kind(index))) {
+            Some((index, Ok(SegmentKind::Cells(units)))) => {
+                let (cell, from_start) = (u64::from(units) * UNIT_BYTES, at - file.segment_offset(index));
+                from_start.is_multiple_of(cell) && bytes <= cell && from_start + cell <= file.segment_bytes()
+            }
+            Some((_, Ok(SegmentKind::Extents))) => file.granule_at(at).is_some() && file.is_in_extents(at, bytes),
+            _ => false,
+        }
     }
 
     /// Tells `found` of each word in page `page` of the directory that no commit can have stored,

@@ -2,6 +2,7 @@
 
 use crate::changes::write_set::WriteSet;
 use crate::error::Result;
+use crate::files::context::RedoForm;
 use crate::pool::Pool;
 use perdura_log::{Csn, LogTxn};
 
@@ -26,13 +27,14 @@ impl RedoLog {
         self.log.is_some()
     }
 
-    /// Gathers the redo records of `writes` by session `id`. Full chunks go to the log at once.
-    pub(super) fn gather(&mut self, pool: &Pool, id: u64, writes: &WriteSet) -> Result<()> {
+    /// Gathers the redo records of `writes` by session `id`, in the form `form`. Full chunks go to
+    /// the log at once.
+    pub(super) fn gather(&mut self, pool: &Pool, id: u64, writes: &WriteSet, form: RedoForm) -> Result<()> {
         let log = match &mut self.log {
             Some(log) => log,
             slot => slot.insert(pool.log.begin(id)),
         };
-        writes.log(&mut self.records, log, pool.chunk_bytes)
+        writes.log(&mut self.records, log, (pool.chunk_bytes, form))
     }
 
     /// Reserves space, takes a CSN, writes and fences the commit record. `reserved` is called in

@@ -5,6 +5,7 @@ use crate::changes::bulk::BulkInsert;
 use crate::changes::deferred_flush::DeferredFlush;
 use crate::changes::table_records::TableRecords;
 use crate::error::Result;
+use crate::files::context::RedoForm;
 use crate::format::{Record, Rid};
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
@@ -19,6 +20,21 @@ impl TableWrites {
             bulk.flush_rest();
         }
         self.keys.flush_rest(&self.target) | flushed
+    }
+
+    /// Bytes of the log that the writes take by value, undone ones included; `None` if they go by
+    /// reference, since some are in pages or segments of the transaction's own.
+    pub(crate) fn value_bytes(&self) -> Option<u64> {
+        Some(self.versions.value_bytes().filter(|_| self.bulk.is_none())? + self.keys.value_bytes())
+    }
+
+    /// Flushes versions and entries that wait for the record: it does not carry them. The caller
+    /// fences.
+    pub(crate) fn flush_waiting(&mut self) {
+        self.versions.flush_waiting(&self.target.table);
+        if !self.keys.is_empty() {
+            self.keys.flush_waiting(&self.target);
+        }
     }
 
     /// Brings the writes to their final state before the commit: frees what only the transaction
@@ -47,13 +63,13 @@ impl TableWrites {
         }
     }
 
-    /// Hands the redo records to `add`, none of more than `most` bytes. Called after
-    /// [`TableWrites::settle`] and a fence.
-    pub(crate) fn log(&self, most: usize, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
-        let mut records = TableRecords::new(&self.target, most, add);
+    /// Hands the redo records to `add` in the form `form`, none of more than `most` bytes. Called
+    /// after [`TableWrites::settle`], and by reference after a fence.
+    pub(crate) fn log(&self, (most, form): (usize, RedoForm), add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+        let mut records = TableRecords::new(&self.target, (most, form), add);
         self.touched.pages().try_for_each(|page| records.page(page))?;
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(&mut *add)?;
-        if self.keys.is_empty() { Ok(()) } else { self.keys.log(&self.target, add) }
+        if self.keys.is_empty() { Ok(()) } else { self.keys.log(&self.target, form, add) }
     }
 
     /// Collects the RIDs that the bulk insert leaves free; called before the commit is visible

@@ -1,13 +1,14 @@
 //! The end of a transaction: commit, prepare, rollback.
 //!
-//! A commit fences its versions, reserves log space, takes a CSN, writes and fences its record, and
-//! waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
+//! A commit fences its versions, unless its record carries them, reserves log space, takes a CSN,
+//! writes and fences its record, and waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
 //! moves stored_csn, and acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes
 //! past them (`changes/deferred_flush.rs`). In two-phase commit [`Session::prepare`] makes the redo
 //! records durable, and [`Session::commit_ordered`] writes only the commit record.
 
 use super::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::context::RedoForm;
 use crate::pool::owner::Stage;
 use crate::pool::prepared::Detached;
 use perdura_log::Csn;
@@ -142,15 +143,28 @@ impl Session {
         })
     }
 
-    /// Fences the versions, then gathers the redo records.
+    /// Gathers the redo records. Unless they carry what is written, that is fenced before.
     fn gather_records(&mut self) -> Result<()> {
         self.writes.settle();
         // A log is bounded, however long a transaction is: spilled words are logged by reference.
         if self.writes.logged() > self.pool.logged_at_most {
             self.writes.spill(0)?;
         }
-        self.fence_writes(true);
-        self.redo.gather(&self.pool, self.id, &self.writes)
+        let form = self.pool.context.redo_form;
+        if form.is_by_value() {
+            if self.writes.is_small(self.pool.value_bytes_max) {
+                // Planted: nobody flushes what a record carries before a checkpoint goes past it.
+                let is_unflushed = perdura_pmem::planted(Mutant::ValuesUnflushedWithRecord);
+                let form = if is_unflushed { RedoForm::ByValueUnflushed } else { form };
+                return self.redo.gather(&self.pool, self.id, &self.writes, form);
+            }
+            self.writes.flush_waiting();
+        }
+        // Planted: what a large transaction has written is left to the fence of its record.
+        if !form.is_by_value() || !perdura_pmem::planted(Mutant::LargeTransactionUnfenced) {
+            self.fence_writes(true);
+        }
+        self.redo.gather(&self.pool, self.id, &self.writes, RedoForm::ByReference)
     }
 
     /// Makes the transaction visible by one store, once durable_csn covers it.
