@@ -24,6 +24,8 @@ pub struct Scenario {
     pub script: Option<Script>,
     /// Whether the pool is on a page medium.
     pub is_paged: bool,
+    /// Whether the log carries what small transactions write.
+    pub by_value: bool,
     /// Whether the tables have indexes.
     pub keyed: bool,
     /// Times the pool is opened. The process is killed in between.
@@ -59,6 +61,7 @@ const USUAL: Scenario = Scenario {
     mix: &[],
     script: None,
     is_paged: false,
+    by_value: false,
     keyed: false,
     rounds: 1,
     scans: 0,
@@ -74,7 +77,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 38] = [
+pub const SCENARIOS: [Scenario; 41] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -117,6 +120,65 @@ pub const SCENARIOS: [Scenario; 38] = [
         is_paged: true,
         lanes: 1,
         lane_bytes: 32 << 10,
+        ..USUAL
+    },
+    // The log carries what small transactions write; large ones come between.
+    Scenario {
+        name: "by value",
+        transactions: 14,
+        mix: &[
+            (Insert, 4),
+            (Bulk, 1),
+            (Huge, 1),
+            (Update, 4),
+            (MoveKeys, 2),
+            (Delete, 3),
+            (Savepoint, 2),
+            (Rollback, 1),
+            (Prepare, 3),
+            (Hold, 1),
+            (Alter, 2),
+            (Checkpoint, 3),
+            (Purge, 3),
+        ],
+        by_value: true,
+        keyed: true,
+        rounds: 2,
+        scans: 3,
+        lane_bytes: 16 << 10,
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    // As that, but nothing of what the log carries is flushed before the next checkpoint.
+    Scenario {
+        name: "pages by value",
+        transactions: 14,
+        mix: &[
+            (Insert, 5),
+            (Bulk, 1),
+            (Update, 4),
+            (MoveKeys, 3),
+            (Delete, 3),
+            (Savepoint, 2),
+            (Rollback, 1),
+            (Prepare, 3),
+            (Hold, 2),
+            (Checkpoint, 3),
+            (Purge, 3),
+        ],
+        is_paged: true,
+        by_value: true,
+        keyed: true,
+        rounds: 2,
+        lane_bytes: 16 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "handed over by value",
+        script: Some(scripts::handed_over),
+        by_value: true,
+        keyed: true,
+        focus: &["handed_over"],
         ..USUAL
     },
     Scenario { name: "undone", script: Some(scripts::undone), first_file_bytes: 128 << 10, ..USUAL },
@@ -590,6 +652,7 @@ impl Scenario {
             page_words: 32,
             prefault: false,
             lock_wait_timeout: Duration::from_millis(20),
+            by_value: Some(self.by_value),
             background: false,
             seed: Some(7),
             ..Config::default()
