@@ -12,11 +12,12 @@ pub mod kv;
 pub mod map;
 
 use common::damage::{Subject, subject};
-use common::{row_bytes, small, try_rows};
+use common::{keyed, row_bytes, small, try_rows, values};
 use perdura_engine::check::check;
-use perdura_engine::format::{SegmentKind, VERSION_HEADER, VersionHeader};
-use perdura_engine::{Engine, Isolation};
-use perdura_log::Recovery;
+use perdura_engine::format::{Record, SegmentKind, VERSION_HEADER, VersionHeader};
+use perdura_engine::{Config, Engine, Isolation};
+use perdura_log::{LogConfig, Recovery};
+use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, Region, SimMedium};
 use std::sync::{Arc, OnceLock};
 
@@ -63,8 +64,12 @@ fn place(data: &[u8], bound: u64) -> (u64, &[u8]) {
 
 /// Checks, opens and uses a pool. Errors are as good as rows; panics are not.
 fn open_and_use(medium: Arc<dyn Medium>) {
+    open_and_use_as(medium, small());
+}
+
+fn open_and_use_as(medium: Arc<dyn Medium>, config: Config) {
     let _ = check(medium.clone(), &mut |_, _| ());
-    let Ok(engine) = Engine::open(medium, small()) else { return };
+    let Ok(engine) = Engine::open(medium, config) else { return };
     let mut txn = engine.session(Isolation::ReadCommitted);
     txn.set_lock_wait_timeout(std::time::Duration::ZERO);
     for table in engine.tables().into_iter().flatten() {
@@ -130,20 +135,48 @@ pub fn version(data: &[u8]) {
 pub fn log_record(data: &[u8]) {
     let (medium, region) = medium();
     drop(region);
-    let config = small().log;
-    let Ok(recovery) = Recovery::open(medium.clone(), &config) else { return };
+    let bodies = data.chunks(97).filter_map(|body| body.split_first());
+    log(&medium, &small().log, bodies.map(|(kind, body)| (*kind, body.to_vec())));
+    open_and_use(medium);
+}
+
+/// Redo records by value, in a commit or a prepared transaction that the log itself wrote: the input
+/// is XORed onto real ones.
+pub fn log_value(data: &[u8]) {
+    static BASE: OnceLock<(Image, Vec<Record>)> = OnceLock::new();
+    let (image, real) = BASE.get_or_init(|| {
+        let (image, real, _) = values::crashed();
+        let redone = Arc::new(SimMedium::from_image(image));
+        values::open(&redone, true).close();
+        (redone.image(), real)
+    });
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image.clone()));
+    let config = values::by_value(keyed::config());
+    let bodies = data.chunks(97).filter_map(|body| {
+        let ([kind, number], changes) = body.split_first_chunk::<2>()?;
+        let mut body = Vec::new();
+        real[usize::from(*number) % real.len()].encode(&mut body);
+        body.iter_mut().zip(changes).for_each(|(byte, change)| *byte ^= change);
+        Some((*kind, body))
+    });
+    log(&medium, &config.log, bodies);
+    open_and_use_as(medium, config);
+}
+
+/// Recovers the log and writes groups with these bodies: prepared transactions where the kind is a
+/// multiple of four, otherwise commits.
+fn log(medium: &Arc<dyn Medium>, config: &LogConfig, bodies: impl Iterator<Item = (u8, Vec<u8>)>) {
+    let Ok(recovery) = Recovery::open(medium.clone(), config) else { return };
     let Ok((log, prepared)) = recovery.finish(&mut || 7) else { return };
-    for (number, body) in data.chunks(97).enumerate() {
-        let Some((kind, body)) = body.split_first() else { continue };
+    for (number, (kind, body)) in bodies.enumerate() {
         let mut txn = log.begin(number as u64);
         if kind % 4 == 0 {
-            let _ = txn.prepare(&[number as u8], body);
+            let _ = txn.prepare(&[number as u8], &body);
         } else if let Ok(reservation) = txn.reserve(body.len()) {
-            let csn = txn.commit(reservation, body);
+            let csn = txn.commit(reservation, &body);
             log.publish(csn);
             log.stored(csn);
         }
     }
     drop((log, prepared));
-    open_and_use(medium);
 }

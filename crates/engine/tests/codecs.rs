@@ -130,7 +130,7 @@ proptest! {
             Record::Page { table, page, rows, crc },
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
             Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
-            Record::Spilled { table, page, rows: rows as u16, place: word, crc },
+            Record::Spilled { table, page, rows: rows as u16, place: alive(word), crc },
             Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc, values: Vec::new() },
             Record::Leaf { table, place: word, inserted: 0b1010, deleted: rows.into(), crc, values: entries.clone() },
         ] {

@@ -204,7 +204,6 @@ pub enum Mutant {
     ValuesUnflushedWithRecord,
     LargeTransactionUnfenced,
     LargeTakenForSmall,
-    CatalogByValue,
     PreparedPagesFree,
     PreparedSpilledCellsFree,
     UnownedFilesStay,

@@ -114,7 +114,7 @@ pub(crate) struct DeferredFlush {
 impl DeferredFlush {
     /// Nothing to flush, in a pool of this context. A medium that settles takes the files itself.
     pub(crate) fn new(context: &TableContext) -> DeferredFlush {
-        let files = context.redo_form == RedoForm::ByValueUnflushed && !context.medium.settles();
+        let files = context.redo_form == RedoForm::UnflushedValues && !context.medium.settles();
         DeferredFlush { files, ..DeferredFlush::default() }
     }
 

@@ -94,7 +94,7 @@ impl<'r> TableRecords<'r> {
         let (region, at, header) = self.target.table.chain().header(word, rid)?;
         // SAFETY: the version is the transaction's own until that has ended.
         let value = unsafe { chain::row(region, at, &header) }.to_vec();
-        if self.form == RedoForm::ByValue {
+        if self.form == RedoForm::Values {
             // Versions share lines.
             let _again = trace::span(trace::TRANSIENT);
             region.flush(at, VERSION_HEADER + u64::from(header.len));

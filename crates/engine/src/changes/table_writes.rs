@@ -24,7 +24,6 @@ use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
 use crate::table::Table;
-use perdura_pmem::Mutant;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -57,9 +56,8 @@ impl TableWrites {
         if writer.moves() {
             touched.set_admitted();
         }
-        // DDL relies on the fence before the record of its catalog row. Planted: it does not.
-        let is_ddl = table.id() == CATALOG_ID && !perdura_pmem::planted(Mutant::CatalogByValue);
-        let by_value = table.chain().context().redo_form.is_by_value() && !is_ddl;
+        // DDL relies on the fence before the record of its catalog row (I3).
+        let by_value = table.chain().context().redo_form.is_by_value() && table.id() != CATALOG_ID;
         TableWrites {
             target: Target { table, writer },
             touched,

@@ -65,27 +65,27 @@ impl Need {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RedoForm {
     /// Checksums; what they name is fenced before the record.
-    ByReference,
+    Checksums,
     /// Versions and entries, which are flushed while the record is made: one fence covers both.
-    ByValue,
+    Values,
     /// Versions and entries, which the checkpoint that goes past the record makes durable.
-    ByValueUnflushed,
+    UnflushedValues,
 }
 
 impl RedoForm {
     /// The form on a medium of this granularity.
     fn of(by_value: bool, granularity: Granularity) -> RedoForm {
         match (by_value, granularity) {
-            (false, _) => RedoForm::ByReference,
-            (true, Granularity::Page) => RedoForm::ByValueUnflushed,
-            (true, _) => RedoForm::ByValue,
+            (false, _) => RedoForm::Checksums,
+            (true, Granularity::Page) => RedoForm::UnflushedValues,
+            (true, _) => RedoForm::Values,
         }
     }
 
     /// Whether records carry what small transactions write.
     #[inline]
     pub(crate) fn is_by_value(self) -> bool {
-        self != RedoForm::ByReference
+        self != RedoForm::Checksums
     }
 }
 

@@ -193,7 +193,7 @@ impl Leaves {
             // The slots are the transaction's own until it has ended.
             let bytes = self.bytes(leaf);
             bytes.push_values(inserted, &mut values);
-            if form == RedoForm::ByValue {
+            if form == RedoForm::Values {
                 bytes.flush_slots_again(inserted);
             }
         }

@@ -11,6 +11,7 @@ pub mod keyed;
 pub mod raid;
 pub mod simulated;
 pub mod threads;
+pub mod values;
 pub mod walk;
 
 use perdura_engine::{Config, Engine, Error, Isolation, LogConfig, Rid, Session, Table};

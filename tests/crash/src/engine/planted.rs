@@ -135,7 +135,6 @@ pub const PLANTED: &[Planted] = &[
     planted(Mutant::ValuesUnflushedWithRecord, "(I9), by value", "what a record carries is not flushed", "by value"),
     planted(Mutant::LargeTransactionUnfenced, "(I3), by value", "a large transaction is not fenced", "by value"),
     planted(Mutant::LargeTakenForSmall, "(I3), by value", "a large transaction is logged as a small one", "by value"),
-    planted(Mutant::CatalogByValue, "(I3), by value", "the row of a new index is by value", "by value"),
     planted(Mutant::CsnFilledWhenTaken, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(
         Mutant::PublishBeforeEarlierDurable,

@@ -1,9 +1,9 @@
 //! The end of a transaction: commit, prepare, rollback.
 //!
 //! A commit fences its versions, unless its record carries them, reserves log space, takes a CSN,
-//! writes and fences its record, and waits for durable_csn. Then one store makes it visible, in order; it stores its directory words,
-//! moves stored_csn, and acknowledges (I1, I4, I5). The words are flushed before a checkpoint goes
-//! past them (`changes/deferred_flush.rs`). In two-phase commit [`Session::prepare`] makes the redo
+//! writes and fences its record, and waits for durable_csn. Then one store makes it visible, in
+//! order; it stores its directory words, moves stored_csn, and acknowledges (I1, I4, I5). The words
+//! are flushed before a checkpoint goes past them (`changes/deferred_flush.rs`). In two-phase commit [`Session::prepare`] makes the redo
 //! records durable, and [`Session::commit_ordered`] writes only the commit record.
 
 use super::{Session, State};
@@ -155,7 +155,7 @@ impl Session {
             if self.writes.is_small(self.pool.value_bytes_max) {
                 // Planted: nobody flushes what a record carries before a checkpoint goes past it.
                 let is_unflushed = perdura_pmem::planted(Mutant::ValuesUnflushedWithRecord);
-                let form = if is_unflushed { RedoForm::ByValueUnflushed } else { form };
+                let form = if is_unflushed { RedoForm::UnflushedValues } else { form };
                 return self.redo.gather(&self.pool, self.id, &self.writes, form);
             }
             self.writes.flush_waiting();
@@ -164,7 +164,7 @@ impl Session {
         if !form.is_by_value() || !perdura_pmem::planted(Mutant::LargeTransactionUnfenced) {
             self.fence_writes(true);
         }
-        self.redo.gather(&self.pool, self.id, &self.writes, RedoForm::ByReference)
+        self.redo.gather(&self.pool, self.id, &self.writes, RedoForm::Checksums)
     }
 
     /// Makes the transaction visible by one store, once durable_csn covers it.
