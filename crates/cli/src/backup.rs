@@ -22,7 +22,7 @@ usage: perdura backup SOCKET TARGET [--user NAME] [--password-file FILE] [--pool
 
 Copies the pool of the running server that listens on the Unix socket SOCKET into the new directory TARGET, and verifies the copy.
 Statements that write to ENGINE=Perdura wait while the files are copied; reads go on. Run it on the server's machine, as a user who
-may read the pool's files. TARGET/backup.info records the position in the binary log that the copy stands for.
+may read the pool's files. TARGET/backup.info records the position in the binary log that the copy stands for. Of a pool with its log in a directory of its own (perdura_log_dir) both are copied, into one.
 
   --user NAME            an account with RELOAD, SUPER and BINLOG MONITOR (default: root)
   --password-file FILE   the first line of FILE is its password (default: MYSQL_PWD in the environment)
@@ -82,7 +82,8 @@ fn make(request: &Request) -> Result<(), Failure> {
     copy::claim_directory(&partial).map_err(failed)?;
     let held = server.hold().map_err(failed)?;
     let pool = request.pool.as_ref().unwrap_or(&held.pool);
-    let copied = copy::pool(pool, &partial, Zeros::Sparse);
+    let directories: Vec<&Path> = std::iter::once(&**pool).chain(held.log.as_deref()).collect();
+    let copied = copy::pool(&directories, &partial, Zeros::Sparse);
     // Release the server before anything else. The copy counts only if the pool was held until now,
     // which release() checks.
     let released = server.release();
@@ -149,7 +150,7 @@ pub fn restore(source: &Path, pool: &Path) -> Result<(), Failure> {
         )));
     }
     copy::claim_directory(pool).map_err(failed)?;
-    let copied = copy::pool(&source.join(POOL), pool, Zeros::Allocated).map_err(failed)?;
+    let copied = copy::pool(&[&source.join(POOL)], pool, Zeros::Allocated).map_err(failed)?;
     if let Err((status, message)) = verify(pool) {
         // Without its superblock no server takes the rest for a pool.
         let removed = fs::remove_file(pool.join("super"));

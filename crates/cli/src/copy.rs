@@ -55,21 +55,26 @@ pub fn sync_directory(path: &Path) -> Result<(), String> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| at(path, "cannot be synced", error))
 }
 
-/// Copies all files of the pool in `from` to the empty directory `to`. Data files go first and the
+/// Copies all files of the pool in the directories `from` to the empty directory `to`. Data files go first and the
 /// superblock last, so the engine refuses an interrupted copy as damaged and never takes it for a
 /// pool that is yet to be created.
-pub fn pool(from: &Path, to: &Path, zeros: Zeros) -> Result<Copied, String> {
+pub fn pool(from: &[&Path], to: &Path, zeros: Zeros) -> Result<Copied, String> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(from).map_err(|error| at(from, "cannot be listed", error))? {
-        let entry = entry.map_err(|error| at(from, "cannot be listed", error))?;
-        names.extend(entry.file_name().into_string().ok().filter(|name| is_pool_file(name)));
+    for directory in from {
+        for entry in fs::read_dir(directory).map_err(|error| at(directory, "cannot be listed", error))? {
+            let entry = entry.map_err(|error| at(directory, "cannot be listed", error))?;
+            let name = entry.file_name().into_string().ok().filter(|name| is_pool_file(name));
+            names.extend(name.map(|name| (name, *directory)));
+        }
     }
-    if names.iter().all(|name| name != SUPERBLOCK) {
-        return Err(format!("{} holds no pool that this user can see: it has no file `super`", from.display()));
+    if names.iter().all(|(name, _)| name != SUPERBLOCK) {
+        let from: Vec<_> = from.iter().map(|directory| directory.display().to_string()).collect();
+        let from = from.join(" and ");
+        return Err(format!("{from}: no pool that this user can see, for there is no file `super`"));
     }
-    names.sort_by_key(|name| (name == SUPERBLOCK, !name.starts_with("t."), name.clone()));
+    names.sort_by_key(|(name, _)| (name == SUPERBLOCK, !name.starts_with("t."), name.clone()));
     let mut copied = Copied::default();
-    for name in &names {
+    for (name, from) in &names {
         copied.bytes += file(&from.join(name), &to.join(name), zeros)?;
         copied.files += 1;
         show_progress(copied, names.len());

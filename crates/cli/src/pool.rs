@@ -2,7 +2,7 @@
 
 use perdura_engine::ErrorKind;
 use perdura_engine::check::{Report, check};
-use perdura_pmem::{FileMedium, Medium, Options};
+use perdura_pmem::{FileMedium, Medium, Options, SplitMedium};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ pub type Failure = (u8, String);
 pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), Failure> {
     // Reading needs no persistence, so any medium will do.
     let options = Options { emulate: true, ..Options::default() };
+    SplitMedium::refuse_half(directory).map_err(|error| (2, error.to_string()))?;
     let medium: Arc<dyn Medium> =
         Arc::new(FileMedium::open(directory, options).map_err(|error| (2, error.to_string()))?);
     let mut progress = Progress::default();

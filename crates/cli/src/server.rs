@@ -34,6 +34,8 @@ pub struct Server {
 pub struct Held {
     /// The pool's directory, as the server sees it.
     pub pool: PathBuf,
+    /// The directory of its log, if that is another.
+    pub log: Option<PathBuf>,
     /// Lines of `backup.info` about the server, in order.
     pub facts: Vec<(String, String)>,
 }
@@ -99,13 +101,16 @@ impl Server {
         }
         // Read before the hold, so that no session waiting for the pool can block the query.
         let facts = self.facts()?;
-        let (directory, data): (String, String) =
-            self.connection.query_first("SELECT @@global.perdura_dir, @@global.datadir")?.unwrap_or_default();
+        let query = "SELECT @@global.perdura_dir, @@global.perdura_log_dir, @@global.datadir";
+        let (directory, log, data): (String, Option<String>, String) =
+            self.connection.query_first(query)?.unwrap_or_default();
+        let log = log.filter(|log| !log.is_empty() && *log != directory);
         #[allow(clippy::disallowed_methods, reason = "the command tells how long the hold took; nothing replays it")]
         let now = Instant::now();
         self.held_since = Some(now);
         self.run("SET GLOBAL perdura_hold = ON")?;
-        Ok(Held { pool: Path::new(&data).join(directory), facts })
+        let at = |directory: String| Path::new(&data).join(directory);
+        Ok(Held { pool: at(directory), log: log.map(at), facts })
     }
 
     /// Version, time, and position in the binary log.
