@@ -235,6 +235,18 @@ impl Pool {
         }
     }
 
+    /// Takes a checkpoint, or asks for one where that takes long. Returns the CSN of the last one.
+    ///
+    /// # Errors
+    /// Medium, if it cannot be written.
+    pub(crate) fn checkpoint_soon(&self) -> Result<Csn> {
+        if !self.checkpoints.is_apart() {
+            return self.checkpoint();
+        }
+        self.checkpoints.ask();
+        Ok(self.log.checkpoint_csn())
+    }
+
     /// Runs `body` while no purge does.
     pub(crate) fn without_purge<T>(&self, body: impl FnOnce() -> T) -> T {
         let _one = self.purging.lock();
@@ -275,11 +287,7 @@ impl Pool {
             return Ok(());
         }
         if !table.space().retired().is_due(self.log.checkpoint_csn()) {
-            if self.checkpoints.is_apart() {
-                self.checkpoints.ask();
-                return Ok(());
-            }
-            self.checkpoint()?;
+            self.checkpoint_soon()?;
         }
         let _one = self.purging.lock();
         let horizon = self.snapshots.horizon(self.log.checkpoint_csn());

@@ -44,7 +44,7 @@ impl Checkpoints {
     pub(crate) fn new(medium: &dyn Medium, config: &Config, log_bytes: u64) -> Checkpoints {
         let periods = config.checkpoint_interval.as_millis() / PERIOD.as_millis();
         Checkpoints {
-            is_apart: medium.settles(),
+            is_apart: medium.settles() && config.background,
             // Sessions that find the log full would wait.
             log_bytes: config.checkpoint_log_bytes.min(log_bytes / 2),
             periods: u32::try_from(periods).unwrap_or(u32::MAX),
