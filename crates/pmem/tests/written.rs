@@ -56,7 +56,7 @@ fn a_file_of_the_log_is_opened_as_it_was_written() {
         let region = disk.medium.open_log(name).expect("it exists");
         let mut found = vec![0; len as usize];
         region.read(0, &mut found);
-        assert!(found == bytes && region.as_ptr() as usize % (2 << 20) == 0, "{name}");
+        assert!(found == bytes && (region.as_ptr() as usize).is_multiple_of(2 << 20), "{name}");
         assert_eq!(disk.medium.open(name).expect("it exists").len(), len);
     }
     let error = disk.medium.open_log("log.001.00").expect_err("there is none");
