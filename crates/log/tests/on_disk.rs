@@ -108,6 +108,7 @@ fn a_copy_made_at_any_moment_has_every_acknowledged_commit() {
         let all: Vec<_> = written.iter().flat_map(sectors).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "seed {seed}: a sector was written twice");
         let records: u64 = told.values().map(|body| group_bytes(body.len())).sum();
+        println!("{} commits, {records} bytes, {} writes of {} sectors", told.len(), written.len(), all.len());
         assert_eq!(all.len() as u64 * status.sector_bytes, records + status.padding_bytes, "seed {seed}: {status}");
         assert!(status.to_string().contains("bytes of padding"));
     }

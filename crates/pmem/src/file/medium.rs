@@ -276,8 +276,8 @@ impl FileMedium {
         Ok(unsafe { Region::new(base, len, mapping) })
     }
 
-    /// As [`FileMedium::map`], for a file of the log: one that was `made` just now, or whose content
-    /// counts.
+    /// As [`FileMedium::map`], for a file of the log: one that was `made` just now, or one whose
+    /// content counts.
     fn map_log(&self, name: &str, what: &str, file: File, len: u64, made: bool) -> Result<Region> {
         let Some(syncs) = self.syncs.as_ref().filter(|_| len > 0) else { return self.map(name, what, file, len) };
         let written = match made {
