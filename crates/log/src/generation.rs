@@ -7,18 +7,27 @@ use crate::group_commit::GroupCommit;
 use crate::lane_pins::LanePins;
 use crate::superblock::GenerationEntry;
 use crossbeam_utils::CachePadded;
+use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Content, Medium, Region};
 use smallvec::SmallVec;
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+/// Most ranges of sectors that a lane keeps for those who reserve next.
+const SPARE_MAX: usize = 256;
 
 /// One of the parallel log files of a generation.
 pub(crate) struct Lane {
     bytes: u64,
     /// Bytes reserved from the start.
     tail: AtomicU64,
+    /// Number of ranges in `spare`.
+    spare_count: AtomicUsize,
+    /// Sectors below the tail that were reserved, and neither stored to nor needed.
+    spare: Mutex<Vec<Range<u64>>>,
     pub(crate) pins: LanePins,
     /// Of records that end together, on a disk.
     pub(crate) group: GroupCommit,
@@ -33,7 +42,15 @@ unsafe impl Sync for Lane {}
 impl Lane {
     fn new(region: Region) -> Lane {
         let (bytes, region) = (region.len(), UnsafeCell::new(Some(region)));
-        Lane { bytes, tail: AtomicU64::new(0), pins: LanePins::new(), group: GroupCommit::new(), region }
+        Lane {
+            bytes,
+            tail: AtomicU64::new(0),
+            spare_count: AtomicUsize::new(0),
+            spare: Mutex::new(Vec::new()),
+            pins: LanePins::new(),
+            group: GroupCommit::new(),
+            region,
+        }
     }
 
     /// The file.
@@ -73,6 +90,8 @@ impl Lane {
     /// The caller holds the control lock, or no log runs yet.
     unsafe fn reset(&self) {
         self.tail.store(0, Relaxed);
+        self.spare.lock().clear();
+        self.spare_count.store(0, Relaxed);
         self.pins.reset();
         // SAFETY: as the caller vouches for.
         unsafe { &*self.region.get() }.as_ref().inspect(|region| region.forget());
@@ -81,6 +100,11 @@ impl Lane {
     /// Reserves `bytes` (whole granules, or sectors) if there is room: the offset.
     #[inline]
     pub(crate) fn take(&self, bytes: u64) -> Option<u64> {
+        if self.spare_count.load(Relaxed) > 0
+            && let Some(offset) = self.take_spare(bytes)
+        {
+            return Some(offset);
+        }
         let mut tail = self.tail.load(Relaxed);
         while bytes <= self.bytes - tail {
             match self.tail.compare_exchange_weak(tail, tail + bytes, Relaxed, Relaxed) {
@@ -91,16 +115,42 @@ impl Lane {
         None
     }
 
-    /// Returns the unused `bytes` at `offset`, unless others have reserved space behind them.
-    pub(crate) fn give_back(&self, offset: u64, bytes: u64) {
-        // Otherwise the space is lost until the generation is re-armed.
-        let _ = self.tail.compare_exchange(offset + bytes, offset, Relaxed, Relaxed);
+    #[cold]
+    fn take_spare(&self, bytes: u64) -> Option<u64> {
+        let mut spare = self.spare.lock();
+        let index = spare.iter().position(|range| bytes <= range.end - range.start)?;
+        let offset = spare[index].start;
+        spare[index].start += bytes;
+        if spare[index].is_empty() {
+            spare.swap_remove(index);
+        }
+        self.spare_count.store(spare.len(), Relaxed);
+        Some(offset)
+    }
+
+    /// Returns the unused `bytes` at `offset`, unless others have reserved space behind them;
+    /// whether that is so. If not the space is lost until the generation is re-armed.
+    pub(crate) fn give_back(&self, offset: u64, bytes: u64) -> bool {
+        self.tail.compare_exchange(offset + bytes, offset, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Returns unused sectors, to which nobody has stored since the generation was armed, for who
+    /// reserves next.
+    pub(crate) fn give_back_sectors(&self, sectors: Range<u64>) {
+        if self.give_back(sectors.start, sectors.end - sectors.start) {
+            return;
+        }
+        let mut spare = self.spare.lock();
+        if spare.len() < SPARE_MAX {
+            spare.push(sectors);
+            self.spare_count.store(spare.len(), Relaxed);
+        }
     }
 
     /// Whether `bytes` may still fit.
     #[inline]
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.bytes - self.tail.load(Relaxed)
+        bytes <= self.bytes - self.tail.load(Relaxed) || self.spare_count.load(Relaxed) > 0
     }
 
     /// Bytes reserved.

@@ -326,7 +326,7 @@ fn write_shared(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     let seat = lane.group.join(sectors.clone(), bytes);
     let placed = Placed { offset: seat.offset, ..placed };
     if placed.offset != sectors.start {
-        lane.give_back(sectors.start, sectors.end - sectors.start);
+        lane.give_back_sectors(sectors);
     }
     let staged = Staged::new(Place { offset: placed.offset, ..own }, body);
     watch.end(LogStage::Copy);
