@@ -12,10 +12,16 @@ pub(crate) struct Functions {
     pub(crate) drain: unsafe extern "C" fn(),
     pub(crate) memcpy: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_uint) -> *mut c_void,
     pub(crate) memset: unsafe extern "C" fn(*mut c_void, c_int, usize, c_uint) -> *mut c_void,
+    /// Stores words, by their addresses, in order, if that is one write.
+    pub(crate) publish: Option<Publish>,
 }
 
+/// Stores words, given by their addresses, after all that the thread has flushed, as one durable
+/// write. The addresses are of words of mappings of one medium, which stay.
+pub(crate) type Publish = unsafe fn(&[(usize, u64)]);
+
 /// For memory that needs no flushing: DRAM.
-pub(crate) const PLAIN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset };
+pub(crate) const PLAIN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
 
 unsafe extern "C" fn flush(_address: *const c_void, _len: usize) {}
 

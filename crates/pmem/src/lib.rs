@@ -9,7 +9,7 @@
 //! through this crate (I10): the rules (I1) to (I11) are in `docs/invariants.md`. Errors are made
 //! alike in all crates, by [`error_type!`] over [`Detail`].
 //!
-//! - `medium`, `region`: the two interfaces; `functions`: how a mapping is flushed, chosen once;
+//! - `medium`, `region`: the two interfaces; `publish`: words stored in order; `functions`: how a mapping is flushed, chosen once;
 //!   `health`: whether a medium has failed
 //! - `split`: a pool's log and data on two media; `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
 //! - `model`: the time that emulated memory takes in place of another medium
@@ -36,6 +36,7 @@ mod mutant;
 pub mod numa;
 pub mod planted;
 pub mod prefault;
+mod publish;
 mod region;
 pub mod sim;
 mod split;
@@ -54,6 +55,7 @@ pub use model::{Model, Preset};
 pub use mutant::Mutant;
 pub use numa::Modules;
 pub use planted::planted;
+pub use publish::{Step, publish};
 pub use region::Region;
 pub use sim::SimMedium;
 pub use split::SplitMedium;

@@ -3,7 +3,7 @@
 use crate::ahead::prefetch;
 use crate::counters::{self, Content};
 use crate::error::Result;
-pub(crate) use crate::functions::{Functions, PLAIN};
+pub(crate) use crate::functions::{Functions, PLAIN, Publish};
 use crate::model::Device;
 use crate::sim::hook::Hook;
 use crate::units::{LINE_BYTES, WORD_BYTES, lines};
@@ -346,6 +346,12 @@ impl Region {
     pub fn persist(&self, offset: u64, len: u64) {
         self.flush_from(offset, len, Location::caller());
         self.fence_from(Location::caller());
+    }
+
+    /// How words are stored in order, if that is one write; and the address of the one at `offset`.
+    pub(crate) fn publisher(&self, offset: u64) -> Option<(Publish, usize)> {
+        let publish = self.mapping.functions.publish?;
+        Some((publish, self.word(offset).as_ptr().addr()))
     }
 
     /// Makes durable what an earlier process may have stored here and not flushed before it died.

@@ -74,7 +74,14 @@ impl Side {
     }
 
     /// One run, of which the transactions a second and the bytes written to the disk are added.
-    fn run(&self, plan: &Plan, (script, threads): (&str, u32), rows: u64, seed: usize, report: &mut Report) -> Result<()> {
+    fn run(
+        &self,
+        plan: &Plan,
+        (script, threads): (&str, u32),
+        rows: u64,
+        seed: usize,
+        report: &mut Report,
+    ) -> Result<()> {
         let case = format!("{}/{script}/{threads}", self.placement.name());
         plan.running(self.name, &case);
         let before = device::bytes_written(&paths::disk())?;
@@ -143,10 +150,13 @@ pub fn run(plan: &Plan) -> Result<Report> {
 fn load(plan: &Plan, sides: &[Side], report: &mut Report) -> Result<()> {
     let rows = plan.size(1_000_000, 60_000);
     let file = paths::disk().join(format!("load-{}.csv", std::process::id()));
-    let made = client::execute(&mut sides[0].server.connect()?, &[format!(
-        "SELECT seq, seq * 7919 % {rows}, LPAD(seq, 60, 'x') INTO OUTFILE '{}' FIELDS TERMINATED BY ',' FROM seq_1_to_{rows}",
-        file.display()
-    )]);
+    let made = client::execute(
+        &mut sides[0].server.connect()?,
+        &[format!(
+            "SELECT seq, seq * 7919 % {rows}, LPAD(seq, 60, 'x') INTO OUTFILE '{}' FIELDS TERMINATED BY ',' FROM seq_1_to_{rows}",
+            file.display()
+        )],
+    );
     let loaded = made.and_then(|()| {
         for _ in 0..if plan.quick { 1 } else { 3 } {
             for side in sides.iter().filter(|side| side.placement == Placement::Ssd) {
@@ -155,7 +165,8 @@ fn load(plan: &Plan, sides: &[Side], report: &mut Report) -> Result<()> {
                 let mut connection = side.server.connect()?;
                 client::execute(&mut connection, &["DROP TABLE IF EXISTS loaded", &create])?;
                 let begun = std::time::Instant::now();
-                let statement = format!("LOAD DATA INFILE '{}' INTO TABLE loaded FIELDS TERMINATED BY ','", file.display());
+                let statement =
+                    format!("LOAD DATA INFILE '{}' INTO TABLE loaded FIELDS TERMINATED BY ','", file.display());
                 client::execute(&mut connection, &[statement])?;
                 report.add(side.name, "ssd/load", "time_s", "s", begun.elapsed().as_secs_f64());
             }
@@ -167,14 +178,22 @@ fn load(plan: &Plan, sides: &[Side], report: &mut Report) -> Result<()> {
 }
 
 fn judge(report: &mut Report) {
-    let ratio = |report: &Report, case: &str, metric| report.paired("perdura", "innodb", case, metric, |own, peer| own / peer);
-    for (case, least) in [("ssd/write_only/16", 1.5), ("ssd/insert/1", 1.3), ("ssd/insert/16", 1.3), ("ssd/insert/64", 1.3), ("ssd2x/write_only/16", 1.0)] {
+    let ratio =
+        |report: &Report, case: &str, metric| report.paired("perdura", "innodb", case, metric, |own, peer| own / peer);
+    for (case, least) in [
+        ("ssd/write_only/16", 1.5),
+        ("ssd/insert/1", 1.3),
+        ("ssd/insert/16", 1.3),
+        ("ssd/insert/64", 1.3),
+        ("ssd2x/write_only/16", 1.0),
+    ] {
         let found = ratio(report, case, TPS);
         report.at_least(&format!("{case}: tps, perdura / innodb"), found, least);
     }
     let faster = report.paired("perdura", "innodb", "ssd/load", "time_s", |own, peer| peer / own);
     report.at_least("ssd/load: innodb / perdura", faster, 3.0);
-    let split = report.value("perdura", "split/write_only/16", TPS).zip(report.value("perdura", "pmem/write_only/16", TPS));
+    let split =
+        report.value("perdura", "split/write_only/16", TPS).zip(report.value("perdura", "pmem/write_only/16", TPS));
     report.at_least("write_only/16: tps, split / pmem", split.map(|(split, pmem)| split / pmem), 0.9);
     let written = ratio(report, "ssd/write_only/16", BYTES);
     report.at_most("ssd/write_only/16: bytes written a transaction, perdura / innodb", written, 0.5);

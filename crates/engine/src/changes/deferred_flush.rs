@@ -13,9 +13,9 @@ use crate::index::leaf::LeafId;
 use crate::index::leaves::Leaves;
 use crate::space::allocator::Allocator;
 use crate::table::Table;
-use perdura_pmem::{Medium, Region};
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::trace;
+use perdura_pmem::{Medium, Region};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 

@@ -9,7 +9,7 @@ use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, SlotValue, decode_valid, encode_valid,
     entry_marks, key_fingerprint, leaf_check, leaf_version, push_slot_value,
 };
-use perdura_pmem::{LINE_BYTES, Region, trace};
+use perdura_pmem::{LINE_BYTES, Region, Step, trace};
 use smallvec::SmallVec;
 
 /// Number of a leaf in its table.
@@ -222,12 +222,6 @@ impl<'a> LeafBytes<'a> {
         self.region.reclaim_all(all.map(|range| (self.at + range.start, range.end - range.start)));
     }
 
-    /// Waits until what this thread has flushed is durable.
-    #[track_caller]
-    pub(crate) fn fence(&self) {
-        self.region.fence();
-    }
-
     /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`]
     /// once entries are there.
     pub(crate) fn write_header(&self, low: &[u8], version: u16, salt: u64) {
@@ -241,6 +235,11 @@ impl<'a> LeafBytes<'a> {
     /// The range of header and low key.
     pub(crate) fn header(&self) -> Range {
         0..LEAF_HEADER + u64::from(self.shape.low)
+    }
+
+    /// The store of a state, for [`perdura_pmem::publish`].
+    pub(crate) fn step(&self, kind: LeafKind) -> Step<'a> {
+        Step { region: self.region, offset: self.at, value: self.shape.encode(kind) }
     }
 
     /// Stores the state and flushes it. The caller fences.

@@ -10,10 +10,10 @@ use super::leaf::{LeafId, SPARSE};
 use super::leaf_form::LeafForm;
 use super::leaf_order::{LeafOrder, LockedLeaf};
 use super::leaves::Leaves;
-use super::replace::{Ground, Part, Plan, Replacer, Spares, retire, separator};
+use super::replace::{Ground, Part, Plan, Replacer, Spares, separator};
 use super::table_index::Index;
 use crate::error::Result;
-use crate::format::{LEAF_UNIT, LeafKind, entry_key};
+use crate::format::{LEAF_UNIT, entry_key};
 use perdura_pmem::Mutant;
 use smallvec::SmallVec;
 
@@ -226,20 +226,12 @@ impl<'i> Packer<'i> {
             let version = same.map_or(0, |old| old.bytes.version().wrapping_add(1));
             parts.push(replacer.fill(places[index], low, version, &entries[start..end], &valid));
         }
-        replacer.publish_parts(&parts);
         // With the others retired, what they had counts in the new leaves. From left to right, each
         // durably: an old leaf whose right neighbour has retired before it would have the range of
-        // that one, and not its entries.
-        match olds.len() {
-            1 => retire(&olds[0].bytes),
-            // It is void by now, and the fence of the next covers it.
-            _ => olds[0].bytes.set_state(LeafKind::Retired),
-        }
-        // Planted: it stays in use.
-        olds[1..]
-            .iter()
-            .filter(|_| !perdura_pmem::planted(Mutant::JoinKeepsRightLeaf))
-            .for_each(|old| retire(&old.bytes));
+        // that one, and not its entries. Planted: it stays in use.
+        let keeps = perdura_pmem::planted(Mutant::JoinKeepsRightLeaf);
+        let retired = olds.iter().enumerate().filter(|(index, _)| *index == 0 || !keeps);
+        replacer.publish_parts(&parts, retired.map(|(_, old)| old.bytes));
         // A walk that comes between is to meet the lock rather than pass by.
         self.order.populate(&mut olds[0]);
         for old in &olds[1..] {

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::format::{LEAF_UNIT, LeafKind, entry_key, fold_entry};
 use crate::space::segments::Segments;
 use perdura_log::Csn;
-use perdura_pmem::Mutant;
+use perdura_pmem::{Mutant, Step, publish};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -188,8 +188,8 @@ impl<'i> Replacer<'i> {
         let mut lines = Lines::default();
         lines.add(&bytes.header());
         bytes.flush(&lines);
-        bytes.fence();
-        put_in_use(&bytes);
+        // Others are about to insert there (I3).
+        publish(&[bytes.step(LeafKind::InUse)]);
     }
 
     fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'i> {
@@ -225,10 +225,9 @@ impl<'i> Replacer<'i> {
             parts.push(self.fill(spares.places[index], low, version, &moved, &[old.valid()?]));
         }
         spares.use_for(plan);
-        self.publish_parts(&parts);
-        // Durably: the new leaf with its low key may itself be joined to another soon, and then
-        // makes it void no more.
-        retire(&old.bytes);
+        // The old one durably as well: the new leaf with its low key may itself be joined to
+        // another soon, and then makes it void no more.
+        self.publish_parts(&parts, [old.bytes]);
         self.hand_over(ground, &mut [old], &parts);
         Ok(())
     }
@@ -264,20 +263,26 @@ impl<'i> Replacer<'i> {
     }
 
     /// Puts new leaves into use, durably: the last first, so that the first, which makes the old
-    /// leaf void, is the end.
-    pub(super) fn publish_parts(&self, parts: &[Part]) {
-        let first = self.leaves().bytes(parts[0].leaf);
-        // Planted: a new leaf is in use before its content is durable.
-        if !perdura_pmem::planted(Mutant::LeafInUseBeforeContent) {
-            first.fence();
-        }
+    /// leaf void, is the end. Then retires the old ones in their order.
+    #[track_caller]
+    pub(super) fn publish_parts(&self, parts: &[Part], olds: impl IntoIterator<Item = LeafBytes<'i>>) {
+        let mut steps: SmallVec<[Step<'i>; 4]> = SmallVec::new();
         for index in (0..parts.len()).rev() {
             // Planted: the old leaf is void before the one on the right is durable.
             let index =
                 if perdura_pmem::planted(Mutant::FullLeafVoidBeforeRight) { parts.len() - 1 - index } else { index };
-            let bytes = self.leaves().bytes(parts[index].leaf);
-            put_in_use(&bytes);
+            steps.push(self.leaves().bytes(parts[index].leaf).step(LeafKind::InUse));
         }
+        steps.extend(olds.into_iter().map(|old| old.step(LeafKind::Retired)));
+        // Planted: a new leaf is in use before its content is durable.
+        if perdura_pmem::planted(Mutant::LeafInUseBeforeContent) {
+            for step in steps {
+                step.region.store(step.offset, step.value);
+                step.region.persist(step.offset, 8);
+            }
+            return;
+        }
+        publish(&steps);
     }
 
     /// Gives the new leaves what DRAM knows of the old ones, whose place they take.
@@ -312,18 +317,6 @@ impl<'i> Replacer<'i> {
             self.leaves().retire(old.id, left, old.shadow.take());
         }
     }
-}
-
-/// Puts a new leaf into use, durably: others are about to insert there (I3).
-fn put_in_use(leaf: &LeafBytes<'_>) {
-    leaf.set_state(LeafKind::InUse);
-    leaf.fence();
-}
-
-/// Retires a leaf, durably.
-pub(super) fn retire(leaf: &LeafBytes<'_>) {
-    leaf.set_state(LeafKind::Retired);
-    leaf.fence();
 }
 
 /// A new leaf.

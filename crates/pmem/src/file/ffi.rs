@@ -187,6 +187,7 @@ impl Map {
                 drain: pmem2_get_drain_fn(self.0),
                 memcpy: pmem2_get_memcpy_fn(self.0),
                 memset: pmem2_get_memset_fn(self.0),
+                publish: None,
             }
         }
     }

@@ -17,7 +17,7 @@ mod segment;
 
 pub(super) use segment::Home;
 
-use super::paged::{JournalPart, PagedFile, Syncs};
+use super::paged::{JournalPart, JournalWord, PagedFile, Syncs};
 use crate::error::Result;
 use crate::split_mix::SplitMix64;
 use blocks::Blocks;
@@ -165,9 +165,9 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Makes the content of ranges of files durable, as it is now: on return it is, or the medium
-    /// has failed. Each range begins with a word.
-    pub(super) fn append(&self, parts: &[JournalPart]) {
+    /// Makes the content of ranges of files durable, as it is now, and words as they are going to
+    /// be: on return they are, or the medium has failed. Each range begins with a word.
+    pub(super) fn append(&self, parts: &[JournalPart], words: &[JournalWord]) {
         let mut state = self.room();
         for (file, ranges) in parts {
             let number = state.name(file);
@@ -181,6 +181,10 @@ impl Journal {
                     state.pending.push(Piece::Bytes { file: number, offset, bytes: &content });
                 }
             }
+        }
+        for (file, address, value) in words {
+            let (file, offset) = (state.name(file), file.offset_of(*address));
+            state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
         }
         self.written(state);
     }

@@ -27,10 +27,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How the files of a page medium are flushed, drained and copied to.
-pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset };
+pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
 
 /// The same with a journal, whose checkpoints sync all that is stored.
-pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, ..PAGED };
+pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, publish: Some(publish), ..PAGED };
 
 /// The syncs of a medium: of its files and of its directory.
 pub(super) struct Syncs {
@@ -375,6 +375,11 @@ impl Noted {
 
     /// Makes all of it durable, or the media have failed.
     fn fence(self) {
+        self.fence_with(&[]);
+    }
+
+    /// The same, with words that are to be stored in files of one medium with a journal.
+    fn fence_with(self, words: &[JournalWord]) {
         let mut journals: SmallVec<[(Arc<Journal>, Vec<JournalPart>); 1]> = SmallVec::new();
         let mut bytes = 0_usize;
         for noted in self.0 {
@@ -396,7 +401,27 @@ impl Noted {
                 None => journals.push((journal, vec![part])),
             }
         }
-        journals.iter().for_each(|(journal, parts)| journal.append(parts));
+        if let Some(journal) = words.first().and_then(|(file, ..)| file.journal.clone()) {
+            let own = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
+            let parts = own.map_or_else(Vec::new, |own| journals.remove(own).1);
+            journal.append(&parts, words);
+        }
+        journals.iter().for_each(|(journal, parts)| journal.append(parts, &[]));
+    }
+}
+
+/// A word for the journal: its file, address and value.
+pub(super) type JournalWord = (Arc<PagedFile>, usize, u64);
+
+unsafe fn publish(words: &[(usize, u64)]) {
+    let noted = NOTED.try_with(|noted| std::mem::take(&mut noted.borrow_mut().0)).unwrap_or_default();
+    let named = words.iter().filter_map(|(address, value)| Some((PagedFile::at(*address)?, *address, *value)));
+    let named: SmallVec<[JournalWord; 8]> = named.collect();
+    Noted(noted).fence_with(&named);
+    // Durable, or nothing that is stored from now on reaches a file.
+    for (file, address, value) in named {
+        // SAFETY: an aligned word of the mapping, which lives.
+        unsafe { AtomicU64::from_ptr(file.address.with_addr(address).cast()) }.store(value, Ordering::Release);
     }
 }
 

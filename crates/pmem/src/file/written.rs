@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// How the files of the log are flushed, drained and copied to.
-pub(super) const WRITTEN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset };
+pub(super) const WRITTEN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
 
 /// Most ranges and bytes of a file that a thread notes; more are written ahead of its fence.
 const NOTED_RANGES_MAX: usize = 64;

@@ -24,9 +24,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
     let mut side = Side::start("perdura", Placement::Ssd, &log.collect::<Vec<_>>())?;
     let columns = "id BIGINT AUTO_INCREMENT PRIMARY KEY, k BIGINT NOT NULL, text VARCHAR(500) NOT NULL, KEY (k)";
     client::execute(&mut side.server.connect()?, &[format!("CREATE TABLE kept ({columns}) ENGINE={}", side.engine)])?;
-    let insert = format!(
-        "INSERT INTO kept (k, text) SELECT seq * 7919, REPEAT('x', 400) FROM seq_1_to_{BATCH}"
-    );
+    let insert = format!("INSERT INTO kept (k, text) SELECT seq * 7919, REPEAT('x', 400) FROM seq_1_to_{BATCH}");
     let batches = wanted / (BATCH * 500) / CLIENTS;
     std::thread::scope(|scope| {
         let run = || {

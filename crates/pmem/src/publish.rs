@@ -1,0 +1,37 @@
+//! Words stored one after the other, each durable before the next: how a structure is replaced.
+
+use crate::region::Region;
+use smallvec::SmallVec;
+
+/// A word to be stored.
+#[derive(Clone, Copy)]
+pub struct Step<'a> {
+    /// The file that has it.
+    pub region: &'a Region,
+    /// Its offset, a multiple of 8.
+    pub offset: u64,
+    /// What it becomes.
+    pub value: u64,
+}
+
+/// Stores words in order: each is durable before the next is stored, and all that this thread has
+/// flushed before the first. On return all are.
+///
+/// In persistent memory that takes a fence for each, and one before. A medium with a journal has all
+/// of it in one write of the journal, as if nothing came between, and stores the words after that.
+/// The regions are of one medium. Panics out of bounds or misaligned.
+#[track_caller]
+pub fn publish(steps: &[Step<'_>]) {
+    let Some(first) = steps.first() else { return };
+    if let Some((publish, _)) = first.region.publisher(first.offset) {
+        let word = |step: &Step<'_>| step.region.publisher(step.offset).map(|(_, address)| (address, step.value));
+        let words: SmallVec<[(usize, u64); 8]> = steps.iter().filter_map(word).collect();
+        // SAFETY: words of regions of one medium, which live.
+        return unsafe { publish(&words) };
+    }
+    first.region.fence();
+    for step in steps {
+        step.region.store(step.offset, step.value);
+        step.region.persist(step.offset, 8);
+    }
+}
