@@ -5,7 +5,7 @@ use super::datafile::DataFile;
 use super::stack::Stack;
 use crate::error::{Error, Result};
 use crate::format::{Geometry, PageState, Rid, Word};
-use perdura_pmem::{Content, LINE_BYTES, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, Step};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page of the row directory.
@@ -309,6 +309,12 @@ impl Directory {
                 page.region.flush(line, LINE_BYTES);
             }
         }
+    }
+
+    /// The store that publishes page `page`, for [`perdura_pmem::publish`].
+    pub(crate) fn publishing(&self, page: u64, state: PageState) -> Step<'_> {
+        let page = self.page(page).expect("a page that exists");
+        Step { region: &page.region, offset: page.at, value: state.0 }
     }
 
     /// Fences the region of page `page`.

@@ -180,10 +180,13 @@ impl PageShadow {
         let mut change = self.active.swap_remove(index);
         let csn = change.writer().csn().expect("committed");
         if change.is_whole_page() {
-            directory.publish(page, PageState::published(csn));
+            let state = PageState::published(csn);
             // Whoever locks the page next may change its rows, and redo verifies all words of a
-            // page whose state is lost.
-            directory.fence(page);
+            // page whose state is lost. One that is stored is durable.
+            if directory.state(page) != state {
+                directory.publish(page, state);
+                directory.fence(page);
+            }
             return None;
         }
         let _deferred = trace::span(trace::TRANSIENT);

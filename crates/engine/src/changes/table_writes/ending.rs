@@ -6,9 +6,12 @@ use crate::changes::deferred_flush::DeferredFlush;
 use crate::changes::table_records::TableRecords;
 use crate::error::Result;
 use crate::files::context::RedoForm;
-use crate::format::{Record, Rid};
+use crate::format::{PageState, Record, Rid};
 use perdura_log::Csn;
-use perdura_pmem::Mutant;
+use perdura_pmem::{Medium, Mutant, publish};
+
+/// Pages whose states are stored by one write: some 160 KB of a journal.
+const PAGES_PUBLISHED_AT_ONCE: usize = 4096;
 
 impl TableWrites {
     /// Flushes what is not flushed yet. Returns whether anything was written since the last call;
@@ -80,12 +83,27 @@ impl TableWrites {
         }
     }
 
+    /// Stores the states of the pages that the transaction has filled, many at once, where that is
+    /// one write: by themselves each would be one.
+    fn publish_pages(&self, csn: Csn) {
+        let Some(bulk) = self.bulk.as_ref().filter(|_| self.target.table.chain().context().medium.settles()) else {
+            return;
+        };
+        let directory = self.target.table.directory();
+        let pages: Vec<u64> = bulk.pages().collect();
+        for pages in pages.chunks(PAGES_PUBLISHED_AT_ONCE) {
+            let steps = pages.iter().map(|page| directory.publishing(*page, PageState::published(csn)));
+            publish(&steps.collect::<Vec<_>>());
+        }
+    }
+
     /// Stores the words of the committed transaction, page by page, notes in `deferred` what is to
     /// be flushed, and gathers what [`TableWrites::retire`] hands over.
     pub(crate) fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {
         if !self.keys.is_empty() {
             self.keys.publish(&self.target, csn, deferred);
         }
+        self.publish_pages(csn);
         let retired = &mut self.retired;
         retired.csn = csn;
         let mut grown = 0;
