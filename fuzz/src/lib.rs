@@ -140,8 +140,8 @@ pub fn log_record(data: &[u8]) {
     open_and_use(medium);
 }
 
-/// Redo records by value, in a commit or a prepared transaction that the log itself wrote: the input
-/// is XORed onto real ones.
+/// Redo records by value, in a commit or a prepared transaction that the log itself wrote: the
+/// input is XORed onto real ones.
 pub fn log_value(data: &[u8]) {
     static BASE: OnceLock<(Image, Vec<Record>)> = OnceLock::new();
     let (image, real) = BASE.get_or_init(|| {

@@ -6,10 +6,10 @@
 //! carry, verifies the checksum of what they name, then stores the directory word or page state
 //! again (I6). It goes over the catalog first, which tells what tables there are. Only tables that
 //! redo or a prepared transaction changes are opened; the others stay closed until their first use.
-//! Losers need no undo, since nothing names what they wrote (I4). One fence makes redo durable, and one superblock
-//! write ends the recovery (I7). Prepared transactions then get their write sets, cells and locks
-//! back. DDL keeps (I8) for files: table ids are never given twice, and files are removed after the
-//! commit that forgets them.
+//! Losers need no undo, since nothing names what they wrote (I4). One fence makes redo durable, and
+//! one superblock write ends the recovery (I7). Prepared transactions then get their write sets,
+//! cells and locks back. DDL keeps (I8) for files: table ids are never given twice, and files are
+//! removed after the commit that forgets them.
 
 pub(crate) mod alter;
 pub(crate) mod catalog;

@@ -50,7 +50,7 @@ impl Versions {
         let word = Word::new(place.file(), place.offset(), rid.incarnation());
         self.written += 1;
         if self.by_value {
-            // What is undone meanwhile is never flushed.
+            // One that is undone before the record is never flushed.
             let _unflushed = trace::span(trace::TRANSIENT);
             table.chain().write_version(word, &header, row);
             self.waiting.push((word, bytes));

@@ -297,9 +297,9 @@ impl WriteSet {
         self.tables.iter_mut().for_each(TableWrites::settle);
     }
 
-    /// Encodes the redo records into `records`, in the form `form`. Whenever `chunk_bytes` are
-    /// full, they go to the log as a chunk. Called after [`WriteSet::settle`], and by reference
-    /// after a fence.
+    /// Encodes the redo records into `records`, in the form `form`: of what is left, so they name
+    /// no place that the transaction has given up (I8). Whenever `chunk_bytes` are full, they go
+    /// to the log as a chunk. Called after [`WriteSet::settle`], and by reference after a fence.
     pub(crate) fn log(
         &self,
         records: &mut Vec<u8>,

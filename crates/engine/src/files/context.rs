@@ -60,8 +60,8 @@ impl Need {
     }
 }
 
-/// What the records of small transactions carry, and when what they name is flushed. Large ones
-/// are by reference.
+/// Form of the records of small transactions: the bytes that they carry, and when those are flushed
+/// in their places. Large ones are by reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RedoForm {
     /// Checksums; what they name is fenced before the record.
@@ -103,7 +103,7 @@ pub(crate) struct TableContext {
     pub data_file_bytes: u64,
     /// Rounds of purge that must find a table's last file empty before it is given back.
     pub file_return_after: u32,
-    /// What the records of small transactions carry.
+    /// Form of the records of small transactions.
     pub redo_form: RedoForm,
     /// Pre-fault, requests to the background thread, notices.
     pub services: Arc<Services>,

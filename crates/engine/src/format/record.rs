@@ -116,7 +116,7 @@ pub enum Record {
         deleted: u64,
         /// Checksum of the entries, see `delta_crc`.
         crc: u32,
-        /// The entries inserted as [`push_slot_value`] appends them, in the order of their slots,
+        /// The entries inserted as `push_slot_value` appends them, in the order of their slots,
         /// if the record is by value. Empty if it is not, or inserts nothing.
         values: Vec<u8>,
     },

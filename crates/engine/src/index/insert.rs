@@ -185,7 +185,7 @@ impl Index {
             return self.make_room(ground, write, locked, touched, spares);
         };
         self.order().populate(target);
-        // What is undone before the record is never flushed.
+        // An entry that is taken back before the record is never flushed.
         let unflushed = touched.is_by_value().then(|| trace::span(trace::TRANSIENT));
         let ranges = target.bytes.write(place, write.entry);
         drop(unflushed);

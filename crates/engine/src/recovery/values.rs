@@ -1,5 +1,5 @@
-//! What the records of a log carry by value for one table: versions and entries that redo is still
-//! to write. The offline check, which writes nothing, takes them from here.
+//! Versions and entries that the records of a log carry by value for one table, and that redo is
+//! still to write. The offline check, which writes nothing, takes them from here (I6).
 
 use crate::error::Result;
 use crate::format::{Record, Rid, VersionHeader, Word, slot_values};
@@ -16,7 +16,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// What `records` carry.
+    /// Those that `records` carry.
     pub(super) fn of(records: &[Record]) -> Values {
         let mut values = Values::default();
         for record in records {

@@ -80,7 +80,7 @@ pub fn change(keyed: &Keyed, txn: &mut Session, rids: &[Rid]) {
     keyed.delete(txn, rids[2]).unwrap();
     let added = keyed.insert(txn, &row(102)).unwrap();
     txn.commit().unwrap();
-    // What the log has brought is changed, and deleted.
+    // A row that the log has brought is changed, and deleted.
     keyed.update(txn, added, &row(103)).unwrap();
     txn.commit().unwrap();
     keyed.delete(txn, added).unwrap();
