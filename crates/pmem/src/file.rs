@@ -2,7 +2,7 @@
 //!
 //! A trial mapping ([`probe`]) finds once what kind of memory lies below a directory. Each file is
 //! then mapped at a 2 MiB boundary and handed to libpmem2, which chooses the flush and copy
-//! functions ([`mapping`]). On a disk a fence ([`fence`]) syncs pages ([`paged`]) or writes them to
+//! functions ([`mapping`]). On a disk a fence ([`fence`]) syncs pages ([`paged`], [`noted`]) or writes them to
 //! a journal ([`journal`]), and a page that cannot be read ends the medium, not the process
 //! ([`bus`]); files of the log are written there ([`written`]), by [`sectors`].
 
@@ -13,9 +13,11 @@ mod ffi;
 mod journal;
 mod mapping;
 mod medium;
+mod noted;
 mod paged;
 mod probe;
 mod sectors;
+mod syncs;
 mod written;
 
 pub(crate) use journal::is_segment;

@@ -17,7 +17,8 @@ mod segment;
 
 pub(super) use segment::Home;
 
-use super::paged::{JournalPart, JournalWord, PagedFile, Syncs};
+use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore};
+use super::syncs::Syncs;
 use crate::error::Result;
 use crate::split_mix::SplitMix64;
 use blocks::Blocks;
@@ -33,9 +34,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a group at which threads wait for it to be written before they add to the next.
-const GROUP_BYTES: usize = 1 << 20;
-/// Bytes that one fence may have written to the journal, rather than have its files synced.
-pub(super) const FENCE_BYTES: usize = 128 << 10;
+const GROUP_BYTES: usize = 8 * FENCE_BYTES;
 /// Segments there are at least: one is written while the others are voided.
 const SEGMENTS_LEAST: usize = 2;
 /// Void segments that are kept for their next use.
@@ -163,51 +162,6 @@ impl Journal {
         };
         journal.keep_free()?;
         Ok(journal)
-    }
-
-    /// Makes the content of ranges of files durable, as it is now, and words as they are going to
-    /// be: on return they are, or the medium has failed. Each range begins with a word.
-    pub(super) fn append(&self, parts: &[JournalPart], words: &[JournalWord]) {
-        let mut state = self.room();
-        for (file, ranges) in parts {
-            let number = state.name(file);
-            for range in ranges {
-                // Under the lock: of two groups with the same bytes the later has the later
-                // content.
-                let (offset, content) = file.content(range);
-                if content.iter().all(|byte| *byte == 0) {
-                    state.pending.push(Piece::Zeros { file: number, offset, len: content.len() as u64 });
-                } else {
-                    state.pending.push(Piece::Bytes { file: number, offset, bytes: &content });
-                }
-            }
-        }
-        for (file, address, value) in words {
-            let (file, offset) = (state.name(file), file.offset_of(*address));
-            state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
-        }
-        self.written(state);
-    }
-
-    /// Number of the next group: what was in the files before the call is in none from that on.
-    pub(super) fn now(&self) -> u64 {
-        loop {
-            let state = self.state.lock();
-            if state.pending.pieces == 0 {
-                return state.next;
-            }
-            self.written(state);
-        }
-    }
-
-    /// Notes, durably, that a range of a file was synced: pieces of it in groups below `below`,
-    /// which was the present one when the sync began, no longer count.
-    pub(super) fn void(&self, file: &PagedFile, range: &Range<usize>, below: u64) {
-        let mut state = self.room();
-        let number = state.name(file);
-        let (offset, len) = (file.offset_of(range.start), range.len() as u64);
-        state.pending.push(Piece::Void { file: number, offset, len, below });
-        self.written(state);
     }
 
     /// Notes, durably, that the file of name `name` is not, or will not be, the one that had the
@@ -363,5 +317,47 @@ impl Journal {
         let segment = self.home.create(number)?;
         self.state.lock().free.push(segment);
         Ok(())
+    }
+}
+
+impl FenceLog for Journal {
+    fn append(&self, parts: &[FencedPart], words: &[WordToStore]) {
+        let mut state = self.room();
+        for (file, ranges) in parts {
+            let number = state.name(file);
+            for range in ranges {
+                // Under the lock: of two groups with the same bytes the later has the later
+                // content.
+                let (offset, content) = file.content(range);
+                if content.iter().all(|byte| *byte == 0) {
+                    state.pending.push(Piece::Zeros { file: number, offset, len: content.len() as u64 });
+                } else {
+                    state.pending.push(Piece::Bytes { file: number, offset, bytes: &content });
+                }
+            }
+        }
+        for (file, address, value) in words {
+            let (file, offset) = (state.name(file), file.offset_of(*address));
+            state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
+        }
+        self.written(state);
+    }
+
+    fn now(&self) -> u64 {
+        loop {
+            let state = self.state.lock();
+            if state.pending.pieces == 0 {
+                return state.next;
+            }
+            self.written(state);
+        }
+    }
+
+    fn void(&self, file: &PagedFile, range: &Range<usize>, below: u64) {
+        let mut state = self.room();
+        let number = state.name(file);
+        let (offset, len) = (file.offset_of(range.start), range.len() as u64);
+        state.pending.push(Piece::Void { file: number, offset, len, below });
+        self.written(state);
     }
 }

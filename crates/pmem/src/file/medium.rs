@@ -8,8 +8,9 @@ use super::fence::{JOURNALED, LOGGED, MAPPED};
 use super::ffi::{BadBlock, Source};
 use super::journal::{Home, Journal, end_journal, is_segment};
 use super::mapping::FileMapping;
-use super::paged::{PagedBacking, PagedFile, Syncs};
+use super::paged::{FenceLog, PagedBacking, PagedFile};
 use super::probe::{Found, probe};
+use super::syncs::Syncs;
 use super::written::{Writes, WrittenBacking, WrittenFile};
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -146,7 +147,12 @@ impl FileMedium {
         // A journal from before the log had a directory of its own.
         end_journal(directory)?;
         if let Some(syncs) = &medium.syncs {
-            medium.journal = Some(Arc::new(Journal::open(Home::Memory(home.clone()), directory, bytes, syncs)?));
+            medium.journal = Some(Arc::new(Journal::open(
+                Home::Memory(home.clone(), home.directory.clone()),
+                directory,
+                bytes,
+                syncs,
+            )?));
         }
         Ok(medium)
     }
@@ -261,7 +267,8 @@ impl FileMedium {
         }
         let (base, functions, backing): (_, _, Box<dyn Backing>) = match &self.syncs {
             Some(syncs) => {
-                let paged = PagedFile::new(&self.directory.join(name), file, len, syncs, self.journal.as_ref())?;
+                let log = self.journal.clone().map(|journal| journal as Arc<dyn FenceLog>);
+                let paged = PagedFile::new(&self.directory.join(name), file, len, syncs, log)?;
                 let functions = if self.journal.is_some() { JOURNALED } else { MAPPED };
                 (paged.address().cast(), functions, Box::new(PagedBacking(paged)))
             }

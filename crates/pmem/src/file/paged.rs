@@ -1,94 +1,26 @@
 //! A mapped file that syncs of its pages make durable.
 //!
-//! A flush notes the range in its thread; the fence syncs what the thread has noted, one call a
-//! file, or has it written to the medium's journal. Threads that fence the same file at once share
-//! a sync. A sync that fails ends the medium.
+//! A flush notes the range in its thread (`noted`); the fence syncs it, one call a file, or has it
+//! written to the medium's journal. Threads that fence the same file at once share a sync.
 
-use super::bus::{Watched, freeze, watch};
-use super::journal::{FENCE_BYTES, Journal};
+use super::bus::{Watched, watch};
 use super::mapping::{PAGE, map_aligned};
+use super::syncs::Syncs;
 use crate::error::{Error, Result};
-use crate::health::{Failure, Health};
-use crate::region::{Backing, Functions};
-use crate::units::{LINE_BYTES, WORD_BYTES};
+use crate::region::Backing;
+use crate::units::WORD_BYTES;
 use parking_lot::{Condvar, Mutex, RwLock};
-use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MsyncFlags, madvise, msync, munmap};
 use smallvec::SmallVec;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-
-/// How the files of a page medium are flushed, drained and copied to.
-pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
-
-/// The same with a journal, whose checkpoints sync all that is stored.
-pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, publish: Some(publish), ..PAGED };
-
-/// The syncs of a medium: of its files and of its directory.
-pub(super) struct Syncs {
-    failure: Arc<Failure>,
-    count: AtomicU64,
-    /// Number of the sync that fails, for tests.
-    fails_at: AtomicU64,
-    /// Files that were unmapped since they were last synced, of a medium with a journal.
-    closed: Mutex<FxHashSet<PathBuf>>,
-}
-
-impl Syncs {
-    /// None yet, of the medium that `medium` names.
-    pub(super) fn new(medium: String) -> Syncs {
-        let failure = Arc::new(Failure::none(medium));
-        let (count, fails_at) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
-        Syncs { failure, count, fails_at, closed: Mutex::default() }
-    }
-
-    pub(super) fn health(&self) -> Health {
-        Health::of(self.failure.clone())
-    }
-
-    /// Syncs made.
-    pub(super) fn count(&self) -> u64 {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    /// Lets a sync fail, after `count` more that do what they are to.
-    pub(super) fn fail_after(&self, count: u64) {
-        self.fails_at.store(self.count() + count + 1, Ordering::SeqCst);
-    }
-
-    /// Makes one sync by `call`. If it fails the medium has failed for good, and when this returns
-    /// nothing that is stored later reaches a file.
-    pub(super) fn sync(&self, what: &str, action: &str, call: impl FnOnce() -> rustix::io::Result<()>) -> Result<()> {
-        if self.failure.is_noted() {
-            return Err(self.failure.error());
-        }
-        let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
-        let synced = if number == self.fails_at.load(Ordering::SeqCst) { Err(Errno::IO) } else { call() };
-        synced.map_err(|errno| {
-            let first = self.failure.note(what, action, errno.into());
-            freeze(&self.failure);
-            first
-        })
-    }
-
-    /// Syncs the file at `path`, if there is one, by a descriptor of its own.
-    pub(super) fn sync_file(&self, path: &Path) -> Result<()> {
-        let what = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => self.sync(&what, "sync", || rustix::fs::fdatasync(&file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::from_io(&what, "opening", 0, error)),
-        }
-    }
-}
 
 /// Rounds in which threads sync a file together.
 struct Rounds {
@@ -100,6 +32,29 @@ struct Rounds {
     range: Range<usize>,
 }
 
+/// Bytes that one fence may have written to a log of fences, rather than have its files synced.
+pub(super) const FENCE_BYTES: usize = 128 << 10;
+
+/// A log by which fences of many files are one write: the medium's journal.
+pub(super) trait FenceLog: Send + Sync {
+    /// Makes the content of ranges of files durable, as it is now, and words as they are going to
+    /// be: on return they are, or the medium has failed. Each range begins with a word.
+    fn append(&self, parts: &[FencedPart], words: &[WordToStore]);
+
+    /// Number of the next group: what was in the files before the call is in none from that on.
+    fn now(&self) -> u64;
+
+    /// Notes, durably, that a range of a file was synced: pieces of it in groups below `below`,
+    /// which was the present one when the sync began, no longer count.
+    fn void(&self, file: &PagedFile, range: &Range<usize>, below: u64);
+}
+
+/// Lines of a file that were flushed.
+pub(super) type FencedPart = (Arc<PagedFile>, SmallVec<[Range<usize>; 4]>);
+
+/// A word that is going to be stored: its file, address and value.
+pub(super) type WordToStore = (Arc<PagedFile>, usize, u64);
+
 /// A mapped file of a page medium; unmapped when dropped.
 ///
 /// A thread that has noted a range keeps the mapping until its fence, or its end. The descriptor
@@ -110,7 +65,7 @@ pub(super) struct PagedFile {
     address: *mut c_void,
     len: usize,
     syncs: Arc<Syncs>,
-    journal: Option<Arc<Journal>>,
+    log: Option<Arc<dyn FenceLog>>,
     rounds: Mutex<Rounds>,
     round_ended: Condvar,
     /// Taken when dropped.
@@ -146,19 +101,19 @@ impl PagedFile {
         file: File,
         len: u64,
         syncs: &Arc<Syncs>,
-        journal: Option<&Arc<Journal>>,
+        log: Option<Arc<dyn FenceLog>>,
     ) -> Result<Arc<PagedFile>> {
         let what = &*path.display().to_string();
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let address = map_aligned(&file, len, false).map_err(|errno| failed(errno.into()))?;
-        let watched = Some(watch(address, len.next_multiple_of(PAGE), &file, &syncs.failure));
+        let watched = Some(watch(address, len.next_multiple_of(PAGE), &file, syncs.failure()));
         let paged = Arc::new(PagedFile {
             identity: Mutex::new(Identity::of(path.to_owned())),
             address,
             len,
             syncs: syncs.clone(),
-            journal: journal.cloned(),
+            log,
             rounds: Mutex::new(Rounds { is_running: false, next: 1, ended: 0, range: 0..0 }),
             round_ended: Condvar::new(),
             watched,
@@ -169,7 +124,7 @@ impl PagedFile {
     }
 
     /// The file that is mapped at `address`.
-    fn at(address: usize) -> Option<Arc<PagedFile>> {
+    pub(super) fn at(address: usize) -> Option<Arc<PagedFile>> {
         let files = FILES.read();
         let file = files.range(..=address).next_back().and_then(|(_, file)| file.upgrade());
         // Not under the lock: dropping a file takes it.
@@ -188,11 +143,11 @@ impl PagedFile {
 
     /// Syncs all files of a medium with a journal: those mapped, and those that were.
     pub(super) fn sync_all(syncs: &Arc<Syncs>) -> Result<()> {
-        // Those mapped first: a file that is unmapped meanwhile is among one or the other.
+        // Those mapped are listed first: a file that is unmapped meanwhile is among one or the
+        // other.
         let mapped = PagedFile::of_medium(syncs);
-        let closed = std::mem::take(&mut *syncs.closed.lock());
-        mapped.iter().for_each(|file| file.sync(file.begin()..file.begin() + file.len));
-        closed.iter().try_for_each(|path| syncs.sync_file(path))?;
+        syncs.sync_closed()?;
+        mapped.iter().for_each(|file| file.sync(file.begin()..file.end()));
         syncs.health().check()
     }
 
@@ -241,11 +196,20 @@ impl PagedFile {
         self.address
     }
 
-    fn begin(&self) -> usize {
+    pub(super) fn begin(&self) -> usize {
         self.address.addr()
     }
 
-    fn has(&self, address: usize) -> bool {
+    pub(super) fn end(&self) -> usize {
+        self.begin() + self.len
+    }
+
+    /// That which makes its fences durable, if it is not the file's own sync.
+    pub(super) fn fence_log(&self) -> Option<&Arc<dyn FenceLog>> {
+        self.log.as_ref()
+    }
+
+    pub(super) fn has(&self, address: usize) -> bool {
         (self.begin()..self.begin() + self.len).contains(&address)
     }
 
@@ -255,7 +219,7 @@ impl PagedFile {
     /// who wait for its end share the next one. There is never more than one at a time: the kernel
     /// tells of a page that it could not write once, so a second sync could succeed, and be
     /// believed, before the first has noted the failure.
-    fn sync(&self, range: Range<usize>) {
+    pub(super) fn sync(&self, range: Range<usize>) {
         let mut rounds = self.rounds.lock();
         let own = rounds.next;
         extend(&mut rounds.range, &range);
@@ -286,14 +250,14 @@ impl PagedFile {
 
 impl Drop for PagedFile {
     fn drop(&mut self) {
-        if self.journal.is_some() {
+        if self.log.is_some() {
             // Before it is no longer among those mapped.
-            self.syncs.closed.lock().insert(self.identity.lock().path.clone());
+            self.syncs.note_closed(self.identity.lock().path.clone());
         }
         FILES.write().remove(&self.begin());
-        if self.syncs.failure.is_noted() {
+        if self.syncs.failure().is_noted() {
             // The descriptor names the file, if it is the one that failed.
-            self.syncs.failure.error();
+            self.syncs.failure().error();
         }
         self.watched = None;
         // SAFETY: mapped by us, and the region that used it is gone.
@@ -302,170 +266,9 @@ impl Drop for PagedFile {
 }
 
 /// Makes `range` cover `other` too.
-fn extend(range: &mut Range<usize>, other: &Range<usize>) {
+pub(super) fn extend(range: &mut Range<usize>, other: &Range<usize>) {
     *range =
         if range.start == range.end { other.clone() } else { range.start.min(other.start)..range.end.max(other.end) };
-}
-
-/// Ranges of a file at most, until the one that covers them is all that is noted.
-const RANGES_MAX: usize = 256;
-
-/// Part of a file that a thread has flushed and not fenced.
-struct NotedFile {
-    file: Arc<PagedFile>,
-    /// The least range that covers all.
-    cover: Range<usize>,
-    /// Whole lines, for the journal; none if they are many.
-    lines: SmallVec<[Range<usize>; 4]>,
-    bytes: usize,
-}
-
-impl NotedFile {
-    fn new(file: Arc<PagedFile>, range: Range<usize>) -> NotedFile {
-        let mut noted = NotedFile { file, cover: range.clone(), lines: SmallVec::new(), bytes: 0 };
-        noted.add_lines(range);
-        noted
-    }
-
-    fn add(&mut self, range: Range<usize>) {
-        extend(&mut self.cover, &range);
-        if !self.is_large() {
-            self.add_lines(range);
-        }
-    }
-
-    fn add_lines(&mut self, range: Range<usize>) {
-        let line = LINE_BYTES as usize;
-        let end = (self.file.begin() + self.file.len).min(range.end.next_multiple_of(line));
-        let range = range.start / line * line..end;
-        match self.lines.last_mut() {
-            Some(last) if last.start <= range.start && range.end <= last.end => return,
-            // What is written is mostly flushed in its order.
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.lines.push(range.clone()),
-        }
-        self.bytes += range.len();
-        if self.is_large() {
-            self.lines = SmallVec::new();
-            self.bytes = usize::MAX;
-        }
-    }
-
-    /// Whether a sync costs less than to write it to the journal.
-    fn is_large(&self) -> bool {
-        self.bytes > FENCE_BYTES || self.lines.len() > RANGES_MAX
-    }
-}
-
-/// What a thread has flushed and not fenced, by file: no more than [`RANGES_MAX`] ranges of each.
-struct Noted(Vec<NotedFile>);
-
-thread_local! {
-    static NOTED: RefCell<Noted> = const { RefCell::new(Noted(Vec::new())) };
-}
-
-impl Noted {
-    fn add(&mut self, range: Range<usize>) {
-        if let Some(noted) = self.0.iter_mut().find(|noted| noted.file.has(range.start)) {
-            noted.add(range);
-        } else if let Some(file) = PagedFile::at(range.start) {
-            self.0.push(NotedFile::new(file, range));
-        }
-    }
-
-    /// Makes all of it durable, or the media have failed.
-    fn fence(self) {
-        self.fence_with(&[]);
-    }
-
-    /// The same, with words that are to be stored in files of one medium with a journal.
-    fn fence_with(self, words: &[JournalWord]) {
-        let mut journals: SmallVec<[(Arc<Journal>, Vec<JournalPart>); 1]> = SmallVec::new();
-        let mut bytes = 0_usize;
-        for noted in self.0 {
-            let Some(journal) = noted.file.journal.clone() else {
-                noted.file.sync(noted.cover);
-                continue;
-            };
-            let with_this = bytes.saturating_add(noted.bytes);
-            if with_this > FENCE_BYTES {
-                let below = journal.now();
-                noted.file.sync(noted.cover.clone());
-                journal.void(&noted.file, &noted.cover, below);
-                continue;
-            }
-            bytes = with_this;
-            let part = (noted.file, noted.lines);
-            match journals.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &journal)) {
-                Some((_, parts)) => parts.push(part),
-                None => journals.push((journal, vec![part])),
-            }
-        }
-        if let Some(journal) = words.first().and_then(|(file, ..)| file.journal.clone()) {
-            let own = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
-            let parts = own.map_or_else(Vec::new, |own| journals.remove(own).1);
-            journal.append(&parts, words);
-        }
-        journals.iter().for_each(|(journal, parts)| journal.append(parts, &[]));
-    }
-}
-
-/// A word for the journal: its file, address and value.
-pub(super) type JournalWord = (Arc<PagedFile>, usize, u64);
-
-unsafe fn publish(words: &[(usize, u64)]) {
-    let noted = NOTED.try_with(|noted| std::mem::take(&mut noted.borrow_mut().0)).unwrap_or_default();
-    let named = words.iter().filter_map(|(address, value)| Some((PagedFile::at(*address)?, *address, *value)));
-    let named: SmallVec<[JournalWord; 8]> = named.collect();
-    Noted(noted).fence_with(&named);
-    // Durable, or nothing that is stored from now on reaches a file.
-    for (file, address, value) in named {
-        // SAFETY: an aligned word of the mapping, which lives.
-        unsafe { AtomicU64::from_ptr(file.address.with_addr(address).cast()) }.store(value, Ordering::Release);
-    }
-}
-
-/// Lines of a file, for the journal.
-pub(super) type JournalPart = (Arc<PagedFile>, SmallVec<[Range<usize>; 4]>);
-
-fn note(address: *const c_void, len: usize) {
-    if len == 0 {
-        return;
-    }
-    let range = address.addr()..address.addr() + len;
-    if NOTED.try_with(|noted| noted.borrow_mut().add(range.clone())).is_err() {
-        // The thread is ending and notes nothing any more.
-        PagedFile::at(range.start)
-            .into_iter()
-            .for_each(|file| Noted(vec![NotedFile::new(file, range.clone())]).fence());
-    }
-}
-
-unsafe extern "C" fn flush(address: *const c_void, len: usize) {
-    note(address, len);
-}
-
-unsafe extern "C" fn flush_nothing(_address: *const c_void, _len: usize) {}
-
-unsafe extern "C" fn drain() {
-    let noted = NOTED.try_with(|noted| std::mem::take(&mut noted.borrow_mut().0)).unwrap_or_default();
-    if !noted.is_empty() {
-        Noted(noted).fence();
-    }
-}
-
-unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, len: usize, _flags: c_uint) -> *mut c_void {
-    // SAFETY: valid, disjoint ranges by the caller's promise (Region::write_nt).
-    unsafe { target.cast::<u8>().copy_from_nonoverlapping(source.cast::<u8>(), len) };
-    note(target, len);
-    target
-}
-
-unsafe extern "C" fn memset(target: *mut c_void, value: c_int, len: usize, _flags: c_uint) -> *mut c_void {
-    // SAFETY: a valid range by the caller's promise (Region::zero).
-    unsafe { target.cast::<u8>().write_bytes(value as u8, len) };
-    note(target, len);
-    target
 }
 
 /// Backing of a region over a [`PagedFile`].
@@ -510,50 +313,5 @@ impl Backing for PagedBacking {
     fn rename(&mut self, name: &str) {
         let mut identity = self.0.identity.lock();
         *identity = Identity::of(identity.path.with_file_name(name));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn files(count: usize) -> (Arc<Syncs>, Vec<Arc<PagedFile>>) {
-        let syncs = Arc::new(Syncs::new("a test".to_owned()));
-        let file = |_| {
-            let file = tempfile::tempfile().expect("a temporary file");
-            file.set_len(1 << 20).expect("there is room");
-            PagedFile::new(Path::new("a file"), file, 1 << 20, &syncs, None).expect("it is mapped")
-        };
-        let files = (0..count).map(file).collect();
-        (syncs, files)
-    }
-
-    /// Hazard: a load flushes millions of pages before its fence.
-    #[test]
-    fn a_thread_notes_few_ranges_a_file_however_much_it_flushes() {
-        let (syncs, files) = files(3);
-        for step in 0..10_000 {
-            let offset = step * 4243 % (1 << 20);
-            note(files[step % 3].address().wrapping_byte_add(offset), 8);
-            NOTED.with_borrow(|noted| {
-                assert!(noted.0.len() <= 3 && noted.0.iter().all(|noted| noted.lines.len() <= RANGES_MAX));
-            });
-        }
-        // SAFETY: draining has no precondition.
-        unsafe { drain() };
-        assert_eq!((NOTED.with_borrow(|noted| noted.0.len()), syncs.count()), (0, 3));
-    }
-
-    /// Hazard: a thread that never fences keeps files mapped, whose blocks nobody gets back.
-    #[test]
-    fn a_thread_that_ends_lets_go_of_what_it_has_noted() {
-        let (syncs, mut files) = files(1);
-        let file = files.pop().expect("one");
-        let noted = file.clone();
-        std::thread::spawn(move || note(noted.address(), 8)).join().expect("it does not panic");
-        let (address, left) = (file.begin(), Arc::downgrade(&file));
-        drop(file);
-        assert!(left.upgrade().is_none() && PagedFile::at(address).is_none());
-        assert_eq!(syncs.count(), 0);
     }
 }

@@ -5,8 +5,8 @@
 //! the next write, and one is under way at a time. A write that fails ends the medium.
 
 use super::mapping::{ALIGN, PAGE};
-use super::paged::Syncs;
 use super::sectors::{Ranges, sector_of};
+use super::syncs::Syncs;
 use crate::error::{Error, Result};
 use crate::region::{Backing, Functions};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};

@@ -7,7 +7,7 @@
 use super::format::{BLOCK, Found, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
 use super::segment::{Home, Segment, segment_name, segment_number};
 use crate::error::{Error, Result};
-use crate::file::paged::Syncs;
+use crate::file::syncs::Syncs;
 use crate::medium::is_name;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::{File, OpenOptions};

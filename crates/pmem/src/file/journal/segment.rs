@@ -5,8 +5,7 @@ use super::blocks::Blocks;
 use super::format::{BLOCK, HEADER_BLOCKS, Header, SEGMENT_BYTES};
 use crate::error::{Error, Result};
 use crate::file::allocate::fill;
-use crate::file::medium::FileMedium;
-use crate::file::paged::Syncs;
+use crate::file::syncs::Syncs;
 use crate::medium::Medium;
 use crate::region::Region;
 use rustix::io::Errno;
@@ -35,15 +34,15 @@ pub(super) fn segment_name(number: u32) -> String {
 pub(in crate::file) enum Home {
     /// A directory on a disk.
     Directory(PathBuf),
-    /// Persistent memory, or memory that is taken for it.
-    Memory(Arc<FileMedium>),
+    /// Persistent memory, or memory that is taken for it, with this directory.
+    Memory(Arc<dyn Medium>, PathBuf),
 }
 
 impl Home {
     pub(super) fn directory(&self) -> &Path {
         match self {
             Home::Directory(directory) => directory,
-            Home::Memory(medium) => medium.directory(),
+            Home::Memory(_, directory) => directory,
         }
     }
 
@@ -56,7 +55,7 @@ impl Home {
         let what = path.display().to_string();
         let failed = |source| Error::from_io(&what, "creating", SEGMENT_BYTES as u64, source);
         let made = match self {
-            Home::Memory(medium) => medium.create(&name, SEGMENT_BYTES as u64).and_then(|region| region.sync()),
+            Home::Memory(medium, _) => medium.create(&name, SEGMENT_BYTES as u64).and_then(|region| region.sync()),
             Home::Directory(_) => {
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path).map_err(failed)?;
                 fill(&what, &file, SEGMENT_BYTES as u64).and_then(|()| file.sync_all().map_err(failed))
@@ -74,7 +73,7 @@ impl Home {
         let name = segment_name(number);
         let path = self.directory().join(&name);
         let storage = match self {
-            Home::Memory(medium) => Storage::Memory(medium.open(&name)?),
+            Home::Memory(medium, _) => Storage::Memory(medium.open(&name)?),
             Home::Directory(_) => Storage::Disk(open_direct(&path)?),
         };
         Ok(Segment { path, number, storage, salt: 0, end: SEGMENT_BYTES })
