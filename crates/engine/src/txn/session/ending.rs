@@ -3,9 +3,9 @@
 //! A commit fences its versions, unless its record carries them, reserves log space, takes a CSN,
 //! writes and fences its record, and waits for durable_csn. Then one store makes it visible, in
 //! order; it stores its directory words, moves stored_csn, and acknowledges (I1, I4, I5). The words
-//! are flushed before a checkpoint goes past them (`changes/deferred_flush.rs`). In two-phase commit
-//! [`Session::prepare`] makes the redo records durable, and [`Session::commit_ordered`] writes only
-//! the commit record.
+//! are flushed before a checkpoint goes past them (`changes/deferred_flush.rs`). In two-phase
+//! commit [`Session::prepare`] makes the redo records durable, and [`Session::commit_ordered`]
+//! writes only the commit record.
 
 use super::{Session, State};
 use crate::error::{Error, ErrorKind, Result};
