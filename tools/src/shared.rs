@@ -1,5 +1,5 @@
-//! Parts that every room uses: arguments, paths, processes and their memory, devices, a client of the server, CSV
-//! files.
+//! Parts that every room uses: arguments, paths, processes and their memory, devices, a client of
+//! the server, CSV files.
 
 pub mod args;
 pub mod client;

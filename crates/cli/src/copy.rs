@@ -55,9 +55,9 @@ pub fn sync_directory(path: &Path) -> Result<(), String> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| at(path, "cannot be synced", error))
 }
 
-/// Copies all files of the pool in the directories `from` to the empty directory `to`. Data files go first and the
-/// superblock last, so the engine refuses an interrupted copy as damaged and never takes it for a
-/// pool that is yet to be created.
+/// Copies all files of the pool in the directories `from` to the empty directory `to`. Data files
+/// go first and the superblock last, so the engine refuses an interrupted copy as damaged and never
+/// takes it for a pool that is yet to be created.
 pub fn pool(from: &[&Path], to: &Path, zeros: Zeros) -> Result<Copied, String> {
     let mut names = Vec::new();
     for directory in from {

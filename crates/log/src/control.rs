@@ -75,8 +75,8 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// A CSN up to which all words are durable: stored_csn, or where it takes long to make it so the
-    /// last checkpoint.
+    /// A CSN up to which all words are durable: stored_csn, or where it takes long to make it so
+    /// the last checkpoint.
     fn covered(&self) -> Csn {
         if self.log.settles { self.log.checkpoint_csn.load(Acquire) } else { self.log.flush_stored() }
     }

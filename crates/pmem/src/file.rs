@@ -2,9 +2,10 @@
 //!
 //! A trial mapping ([`probe`]) finds once what kind of memory lies below a directory. Each file is
 //! then mapped at a 2 MiB boundary and handed to libpmem2, which chooses the flush and copy
-//! functions ([`mapping`]). On a disk a fence ([`fence`]) syncs pages ([`paged`], [`noted`]) or writes them to
-//! a journal ([`journal`]), and a page that cannot be read ends the medium, not the process
-//! ([`bus`]); files of the log are written there ([`written`]), by [`sectors`].
+//! functions ([`mapping`]). On a disk a fence ([`fence`], [`noted`]) syncs pages ([`paged`],
+//! [`syncs`]) or writes them to a journal ([`journal`]), and a page that cannot be read ends the
+//! medium, not the process ([`bus`]); files of the log are written there ([`written`]), by
+//! [`sectors`].
 
 mod allocate;
 mod bus;

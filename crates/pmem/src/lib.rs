@@ -9,9 +9,10 @@
 //! through this crate (I10): the rules (I1) to (I11) are in `docs/invariants.md`. Errors are made
 //! alike in all crates, by [`error_type!`] over [`Detail`].
 //!
-//! - `medium`, `region`: the two interfaces; `publish`: words stored in order; `functions`: how a mapping is flushed, chosen once;
-//!   `health`: whether a medium has failed
-//! - `split`: a pool's log and data on two media; `file`: files through libpmem2; `sim`: the simulated medium and crash images; `sync`: locks
+//! - `medium`, `region`: the two interfaces; `publish`: words stored in order; `functions`: how a
+//!   mapping is flushed, chosen once; `health`: whether a medium has failed
+//! - `split`: a pool's log and data on two media; `file`: files through libpmem2; `sim`: the
+//!   simulated medium and crash images; `sync`: locks
 //! - `model`: the time that emulated memory takes in place of another medium
 //! - `prefault`, `heap`, `ahead`: pages, DRAM and lines ahead of their use; `numa`: threads near
 //!   their memory

@@ -10,15 +10,16 @@ pub struct Step<'a> {
     pub region: &'a Region,
     /// Its offset, a multiple of 8.
     pub offset: u64,
-    /// What it becomes.
+    /// The word that is stored.
     pub value: u64,
 }
 
 /// Stores words in order: each is durable before the next is stored, and all that this thread has
 /// flushed before the first. On return all are.
 ///
-/// In persistent memory that takes a fence for each, and one before. A medium with a journal has all
-/// of it in one write of the journal, as if nothing came between, and stores the words after that.
+/// In persistent memory that takes a fence for each, and one before. A medium with a journal has
+/// all of it in one write of the journal, as if nothing came between, and stores the words after
+/// that.
 /// The regions are of one medium. Panics out of bounds or misaligned.
 #[track_caller]
 pub fn publish(steps: &[Step<'_>]) {

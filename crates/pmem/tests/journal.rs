@@ -131,7 +131,7 @@ fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
     (0..400 << 7).for_each(|word| region.store(word * 8, 2));
     let most = || region.persist(0, 400 << 10);
     assert_eq!(disk.syncs(most), 2, "a sync, and a note of it");
-    // What was synced is in the file, everything else is as it was made.
+    // The part that was synced is in the file, everything else is as it was made.
     let synced = bytes_of((0..1 << 17).map(|word| if word < 400 << 7 { 2 } else { 0 }));
     let words = replayed(&disk.image(&[("a", synced)]), "a");
     assert_eq!((words[512], words[100 << 10]), (2, 1));

@@ -6,6 +6,7 @@
 
 mod limited;
 mod restart;
+mod side;
 
 use std::time::Duration;
 
@@ -13,91 +14,15 @@ use anyhow::{Context, Result};
 
 use super::plan::Plan;
 use super::report::Report;
-use super::systems::{self, System};
-use crate::drive::server::{Options, Place, Server};
+use super::systems;
 use crate::drive::sysbench::{self, TABLES};
-use crate::shared::{client, device, paths, process};
-
-const TPS: &str = "tps";
-const BYTES: &str = "bytes_per_tx";
+use crate::shared::{client, paths, process};
+use side::{BYTES, JUDGED, Placement, Side, TPS, lasting};
 
 /// When a quick run begins no further case.
 const QUICK_TIME: Duration = Duration::from_secs(42);
 /// Sysbench's scripts and threads, by the placement that they run on.
 const ON_DISK: [(&str, u32); 4] = [("write_only", 16), ("insert", 1), ("insert", 16), ("insert", 64)];
-const JUDGED: (&str, u32) = ("write_only", 16);
-
-/// Where a server has its files.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Placement {
-    Ssd,
-    Split,
-    Pmem,
-}
-
-impl Placement {
-    fn name(self) -> &'static str {
-        match self {
-            Placement::Ssd => "ssd",
-            Placement::Split => "split",
-            Placement::Pmem => "pmem",
-        }
-    }
-
-    fn place(self) -> Place {
-        match self {
-            Placement::Ssd => Place { medium: paths::disk(), log: None },
-            Placement::Split => Place { medium: paths::disk(), log: Some(paths::medium()) },
-            Placement::Pmem => Place { medium: paths::medium(), log: None },
-        }
-    }
-}
-
-/// A system on a medium.
-struct Side {
-    name: &'static str,
-    engine: &'static str,
-    placement: Placement,
-    server: Server,
-}
-
-impl Side {
-    fn start(name: &'static str, placement: Placement, extra: &[String]) -> Result<Side> {
-        let perdura = name == "perdura";
-        let mut options = Options { place: Some(placement.place()), ..systems::options(perdura) };
-        if name == "innodb_nodw" {
-            options.extra.push("--innodb-doublewrite=OFF".to_owned());
-        }
-        options.extra.extend_from_slice(extra);
-        let engine = if perdura { System::Perdura.engine() } else { System::Innodb.engine() };
-        Ok(Side { name, engine, placement, server: Server::start_new(options)? })
-    }
-
-    /// One run, of which the transactions a second and the bytes written to the disk are added.
-    fn run(
-        &self,
-        plan: &Plan,
-        (script, threads): (&str, u32),
-        rows: u64,
-        seed: usize,
-        report: &mut Report,
-    ) -> Result<()> {
-        let case = format!("{}/{script}/{threads}", self.placement.name());
-        plan.running(self.name, &case);
-        let before = device::bytes_written(&paths::disk())?;
-        let outcome = sysbench::run(&self.server, script, rows, threads, lasting(plan), seed)?;
-        let after = device::bytes_written(&paths::disk())?;
-        report.add(self.name, &case, TPS, "1/s", outcome.tps);
-        if let (Some(before), Some(after)) = (before, after) {
-            report.add(self.name, &case, BYTES, "B", (after - before) as f64 / outcome.transactions as f64);
-        }
-        Ok(())
-    }
-}
-
-fn lasting(plan: &Plan) -> Duration {
-    Duration::from_secs(plan.size(10, 2))
-}
 
 /// All cases.
 pub fn run(plan: &Plan) -> Result<Report> {

@@ -44,8 +44,8 @@ pub fn add_places(command: &mut Command, directory: &Path, socket: &Path) -> Res
 }
 
 /// Loads the plugin with its pool in `directory`, its log in `log`, if that is another. Directories
-/// in DRAM are taken for persistent memory, and those on a disk are durable. The environment variable
-/// `PERDURA_EMULATE_MODEL` names a medium to model then.
+/// in DRAM are taken for persistent memory, and those on a disk are durable. The environment
+/// variable `PERDURA_EMULATE_MODEL` names a medium to model then.
 pub fn add_perdura(command: &mut Command, directory: &Path, log: Option<&Path>) {
     command.arg("--plugin-maturity=experimental").arg(format!("--plugin-load-add={}", plugin::LIBRARY));
     command.arg(format!("--perdura-dir={}", directory.join("pool").display()));

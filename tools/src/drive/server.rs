@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(2);
 pub struct Options {
     /// Loads our plugin, with its pool beside the data directory.
     pub perdura: bool,
-    /// Where its directory is made, and that of the pool's log: as the environment says, unless set.
+    /// Where its directory is made, and that of the pool's log, if not where the environment says.
     pub place: Option<Place>,
     /// Further options of mariadbd.
     pub extra: Vec<String>,

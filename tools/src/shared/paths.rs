@@ -82,8 +82,8 @@ pub fn medium() -> PathBuf {
     std::env::var_os("PERDURA_DIR").map_or_else(|| PathBuf::from("/dev/shm/perdura"), PathBuf::from)
 }
 
-/// `PERDURA_LOG_DIR`, the directory on (emulated) persistent memory in which pools have their logs, if
-/// that is another.
+/// `PERDURA_LOG_DIR`, the directory on (emulated) persistent memory in which pools have their logs,
+/// if that is another.
 pub fn log_medium() -> Option<PathBuf> {
     std::env::var_os("PERDURA_LOG_DIR").map(PathBuf::from)
 }

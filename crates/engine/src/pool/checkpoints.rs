@@ -31,7 +31,7 @@ struct State {
     stops: bool,
 }
 
-/// What has passed since the last checkpoint.
+/// Time and volume since the last checkpoint.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Since {
     /// Volume of the log then.

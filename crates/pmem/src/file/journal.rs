@@ -19,7 +19,7 @@ pub(super) use segment::Home;
 
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore};
 use super::syncs::Syncs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::split_mix::SplitMix64;
 use blocks::Blocks;
 use format::{GROUP_HEAD, Header, Piece, SEGMENT_BYTES, seal};
@@ -31,7 +31,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a group at which threads wait for it to be written before they add to the next.
 const GROUP_BYTES: usize = 8 * FENCE_BYTES;
@@ -130,6 +129,14 @@ pub(crate) fn is_segment(name: &str) -> bool {
     segment::segment_number(name).is_some()
 }
 
+/// A word that no use of a segment before has had.
+fn random_word() -> Result<u64> {
+    let mut bytes = [0; 8];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    filled.map_err(|errno| Error::io("a random number", "reading", errno.into()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 impl Journal {
     /// Replays the journal at `home` to the files in `directory`, if there is one, and begins the
     /// next, which takes up to `bytes` there, or two segments.
@@ -137,7 +144,6 @@ impl Journal {
     /// Errors: `Poisoned` (it is damaged), `Unsupported` (of a newer build), `Full`, `Io`.
     pub(super) fn open(home: Home, directory: &Path, bytes: u64, syncs: &Arc<Syncs>) -> Result<Journal> {
         let replayed = replay::replay(&home, directory, syncs)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let journal = Journal {
             home,
             syncs: syncs.clone(),
@@ -152,7 +158,7 @@ impl Journal {
                 full: VecDeque::new(),
                 number: replayed.segments.iter().map(Segment::number).max().map_or(0, |last| last.wrapping_add(1)),
                 free: replayed.segments,
-                salts: SplitMix64::new(now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32),
+                salts: SplitMix64::new(random_word()?),
                 spare: Blocks::default(),
                 settles_next: false,
                 named: FxHashSet::default(),
@@ -269,7 +275,7 @@ impl Journal {
             self.changed.wait(&mut state);
         }
         state.settles_next = false;
-        // What is being made goes to a segment behind those that are voided.
+        // The group that is being made goes to a segment behind those that are voided.
         let active = state.active.take();
         state.full.extend(active);
         self.settle_full(&mut state)?;

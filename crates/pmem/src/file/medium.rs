@@ -130,8 +130,8 @@ impl FileMedium {
         Ok(medium)
     }
 
-    /// Opens `directory` as [`FileMedium::open_journaled`] does, with the journal on `home`, if that
-    /// is in memory; the two belong together from then on.
+    /// Opens `directory` as [`FileMedium::open_journaled`] does, with the journal on `home`, if
+    /// that is in memory; the two belong together from then on.
     ///
     /// Errors: those of [`FileMedium::open_journaled`].
     pub fn open_journaled_on(
@@ -380,7 +380,7 @@ impl Medium for FileMedium {
         self.health().check()?;
         let ((path, what), (target, _)) = (self.path(from), self.path(to));
         if let (Some(journal), Some(syncs)) = (&self.journal, &self.syncs) {
-            // What the journal has is under the old name, and what the new name had is replaced.
+            // Pieces of the journal are under the old name, and a file of the new one is replaced.
             for (name, path) in [(from, &path), (to, &target)] {
                 syncs.sync_file(path)?;
                 journal.forget(name);
@@ -502,7 +502,7 @@ impl Backing for EmptyFile {
 fn is_in_dram(directory: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;
-    rustix::fs::statfs(directory).is_ok_and(|found| matches!(found.f_type as i64, TMPFS | RAMFS))
+    rustix::fs::statfs(directory).is_ok_and(|found| matches!(found.f_type, TMPFS | RAMFS))
 }
 
 /// Mode of a directory with a model.

@@ -50,7 +50,7 @@ impl NotedFile {
         let range = range.start / line * line..end;
         match self.lines.last_mut() {
             Some(last) if last.start <= range.start && range.end <= last.end => return,
-            // What is written is mostly flushed in its order.
+            // Bytes that are written are mostly flushed in their order.
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.lines.push(range.clone()),
         }
@@ -67,7 +67,7 @@ impl NotedFile {
     }
 }
 
-/// What a thread has flushed and not fenced, by file: no more than [`RANGES_MAX`] ranges of each.
+/// Ranges that a thread has flushed and not fenced, by file: no more than [`RANGES_MAX`] of each.
 struct Noted(Vec<NotedFile>);
 
 thread_local! {
@@ -90,7 +90,7 @@ impl Noted {
 
     /// The same, with words that are to be stored in files of one medium with a journal.
     fn fence_with(self, words: &[WordToStore]) {
-        let mut journals: SmallVec<[(Arc<dyn FenceLog>, Vec<FencedPart>); 1]> = SmallVec::new();
+        let mut journals: Vec<(Arc<dyn FenceLog>, Vec<FencedPart>)> = Vec::new();
         let mut bytes = 0_usize;
         for noted in self.0 {
             let Some(journal) = noted.file.fence_log().cloned() else {

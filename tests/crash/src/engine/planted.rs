@@ -110,12 +110,7 @@ pub const PLANTED: &[Planted] = &[
         "a commit counts as durable although the medium has failed",
         "failed sync",
     ),
-    planted(
-        Mutant::SectorSharedByWrites,
-        "(I2), the log on a disk",
-        "a record goes into the sector behind records that are acknowledged",
-        "pages",
-    ),
+    planted(Mutant::SectorSharedByWrites, "(I2), log on a disk", "a sector has acknowledged records too", "pages"),
     planted(
         Mutant::WriteAnnouncedEarly,
         "(I1), the log on a disk",

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{JUDGED, Placement, Side, TPS, lasting};
+use super::side::{JUDGED, Placement, Side, TPS, lasting};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::drive::sysbench;
@@ -30,7 +30,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
                 return Ok(());
             }
         };
-        // What is in memory from loading does not count for the group: the server starts again.
+        // Memory that loading has taken does not count for the group: the server starts again.
         side.server.restart_with(&[])?;
         limit.add(side.server.pid())?;
         for round in 1..=3 {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::{Placement, Side};
+use super::side::{Placement, Side};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::shared::client;
