@@ -87,7 +87,8 @@ typedef struct PerduraOptions {
   // Makes the directory if it is missing, and that of the log.
   bool create_directory;
   // Takes a directory that is not on DAX as if it were: data then survive a crash of the process, not a loss
-  // of power. Without it the pool is durable there by syncs, as on any disk.
+  // of power. Of a pool with another directory for its log that one is meant. Without it the pool is durable
+  // there by syncs, as on any disk.
   bool emulate;
   // Refuses a directory that is not on DAX.
   bool require_dax;
