@@ -5,7 +5,7 @@
 //! either are refused.
 
 use crate::checksum::crc32c;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind as Kind, Result};
 use crate::file::FileMedium;
 use crate::file::is_segment;
 use crate::health::Health;
@@ -111,8 +111,10 @@ fn known(log: &Path, data: &Path) -> Result<Option<Pair>> {
 /// Which half of a pool a directory is; `None` if it is none.
 fn half_of(directory: &Path) -> Result<Option<Half>> {
     for half in [Half::Data, Half::Log] {
-        if matches!(Pair::read(directory, half), Ok(Some(_))) && has_files(directory)? {
-            return Ok(Some(half));
+        match Pair::read(directory, half) {
+            Ok(Some(_)) if has_files(directory)? => return Ok(Some(half)),
+            Err(error) if error.kind() != Kind::Mismatch => return Err(error),
+            _ => {}
         }
     }
     Ok(None)

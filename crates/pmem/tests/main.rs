@@ -17,4 +17,5 @@ mod recorder;
 mod scheduler;
 mod sectors;
 mod simulated;
+mod split;
 mod written;

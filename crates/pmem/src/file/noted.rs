@@ -2,7 +2,7 @@
 //! flushed, drained and copied to.
 
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore, extend};
-use crate::region::Functions;
+use crate::region::{Functions, PLAIN};
 use crate::units::LINE_BYTES;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -158,16 +158,16 @@ unsafe extern "C" fn drain() {
     }
 }
 
-unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, len: usize, _flags: c_uint) -> *mut c_void {
+unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, len: usize, flags: c_uint) -> *mut c_void {
     // SAFETY: valid, disjoint ranges by the caller's promise (Region::write_nt).
-    unsafe { target.cast::<u8>().copy_from_nonoverlapping(source.cast::<u8>(), len) };
+    unsafe { (PLAIN.memcpy)(target, source, len, flags) };
     note(target, len);
     target
 }
 
-unsafe extern "C" fn memset(target: *mut c_void, value: c_int, len: usize, _flags: c_uint) -> *mut c_void {
+unsafe extern "C" fn memset(target: *mut c_void, value: c_int, len: usize, flags: c_uint) -> *mut c_void {
     // SAFETY: a valid range by the caller's promise (Region::zero).
-    unsafe { target.cast::<u8>().write_bytes(value as u8, len) };
+    unsafe { (PLAIN.memset)(target, value, len, flags) };
     note(target, len);
     target
 }

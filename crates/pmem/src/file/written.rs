@@ -8,7 +8,7 @@ use super::mapping::{ALIGN, PAGE};
 use super::sectors::{Ranges, sector_of};
 use super::syncs::Syncs;
 use crate::error::{Error, Result};
-use crate::region::{Backing, Functions};
+use crate::region::{Backing, Functions, PLAIN};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use rustix::fs::{Advice as FileAdvice, FallocateFlags, fadvise, fallocate, fdatasync, fsync};
 use rustix::io::Errno;
@@ -392,16 +392,16 @@ unsafe extern "C" fn drain() {
     noted.iter().for_each(Note::sync);
 }
 
-unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, len: usize, _flags: c_uint) -> *mut c_void {
+unsafe extern "C" fn memcpy(target: *mut c_void, source: *const c_void, len: usize, flags: c_uint) -> *mut c_void {
     // SAFETY: valid, disjoint ranges by the caller's promise (Region::write_nt).
-    unsafe { target.cast::<u8>().copy_from_nonoverlapping(source.cast::<u8>(), len) };
+    unsafe { (PLAIN.memcpy)(target, source, len, flags) };
     note(target, len);
     target
 }
 
-unsafe extern "C" fn memset(target: *mut c_void, value: c_int, len: usize, _flags: c_uint) -> *mut c_void {
+unsafe extern "C" fn memset(target: *mut c_void, value: c_int, len: usize, flags: c_uint) -> *mut c_void {
     // SAFETY: a valid range by the caller's promise (Region::zero).
-    unsafe { target.cast::<u8>().write_bytes(value as u8, len) };
+    unsafe { (PLAIN.memset)(target, value, len, flags) };
     note(target, len);
     target
 }
