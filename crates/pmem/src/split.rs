@@ -151,7 +151,8 @@ impl Pair {
         let path = directory.join(PAIR);
         let what = path.display().to_string();
         let bytes = match std::fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // No directory, or no pair in it: opening it tells which.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
             read => read.map_err(|source| Error::from_io(&what, "reading", 0, source))?,
         };
         let (words, rest) = bytes.as_chunks();
