@@ -282,7 +282,8 @@ private:
   bool m_may_owe_limit= false;
   /* How values were last counted. */
   PerduraCounting m_counting= {0, 1};
-  /* Outcome of locking a row that the server has found to match; the next read returns it. */
+  /* Outcome of locking a row that the server has found to match; the next read returns it, or, in a
+     partition, the change of the row. */
   PerduraCode m_row_lock= PERDURA_CODE_OK;
   /* The condition that the rows used must satisfy, if evaluating it here has no effect. */
   const COND *m_condition= nullptr;

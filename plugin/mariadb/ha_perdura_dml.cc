@@ -113,6 +113,8 @@ static bool is_same_row(const TABLE *table)
 
 int ha_perdura::update_row(const uchar *before, const uchar *after)
 {
+  if (const int error= row_lock_error())
+    return error;
   /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a
      versioned table or for REPLACE it does not compare. */
   if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
@@ -133,6 +135,8 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
 
 int ha_perdura::delete_row(const uchar *record)
 {
+  if (const int error= row_lock_error())
+    return error;
   PerduraKey keys[MAX_KEY];
   make_keys(record, keys);
   PerduraCode code= perdura_delete(m_cursor, m_session, keys);

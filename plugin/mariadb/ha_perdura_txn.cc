@@ -489,7 +489,9 @@ void ha_perdura::try_semi_consistent_read(bool yes)
 /* The row matches, and the server is going to change it. Locks it, which may wait. True if the
    server must read on before it does: the next read gives the row out as it is now, locked, or
    returns the error of the lock. Of a row that it would leave as it is the server says nothing
-   more, so a row that was read from the snapshot is locked here. */
+   more, so a row that was read from the snapshot is locked here. The next row that a sorted
+   statement reads may be another partition's, which knows nothing of the error: there the change of
+   this row returns it. */
 bool ha_perdura::was_semi_consistent_read()
 {
   if (!m_semi_consistent)
@@ -497,11 +499,13 @@ bool ha_perdura::was_semi_consistent_read()
   m_row_lock= perdura_lock_semi_consistent(m_cursor, m_session);
   if (likely(m_row_lock == PERDURA_CODE_OK))
     m_row_lock= perdura_keep(m_cursor, m_session);
-  return m_row_lock != PERDURA_CODE_OK;
+  if (likely(m_row_lock == PERDURA_CODE_OK))
+    return false;
+  return m_row_lock == PERDURA_CODE_END || !table->s->partition_info_str;
 }
 
-/* The error of locking the row that was read last, which the next read returns; 0 if there is
-   none. */
+/* The error of locking the row that was read last, which the next read or change returns; 0 if
+   there is none. */
 int ha_perdura::row_lock_error()
 {
   if (likely(m_row_lock == PERDURA_CODE_OK || m_row_lock == PERDURA_CODE_END))
@@ -512,9 +516,11 @@ int ha_perdura::row_lock_error()
 }
 
 /* The server ends its reading without another read, for it knew how many rows there were: the error
-   of a row lock is due. */
+   of a row lock is due, unless another partition's has ended the statement. */
 void ha_perdura::report_row_lock_error()
 {
+  if (unlikely(m_row_lock != PERDURA_CODE_OK) && table->in_use->is_error())
+    m_row_lock= PERDURA_CODE_OK;
   if (const int error= row_lock_error())
     print_error(error, MYF(0));
 }
