@@ -9,6 +9,10 @@
 //! Owns the segments (`segment`), into which groups go one after the other, each made by all
 //! threads that came while the one before was written. A checkpoint ([`Journal::settle`]) syncs the
 //! files, and voids the segments before it. Keeps (I1), (I2), (I3), (I11).
+//!
+//! Content is read when a thread adds to a group, and the group is written later. Where stores that
+//! nobody fences are relied on, after a checkpoint or behind a `Void` piece, no older content may
+//! come after them: the group that is being made is written first.
 
 mod blocks;
 mod format;
@@ -77,6 +81,15 @@ struct State {
     /// those before as long as it has not ended.
     named: FxHashSet<String>,
     named_before: FxHashSet<String>,
+    /// Words that a group has and memory does not yet.
+    to_store: SmallVec<[ToStore; 4]>,
+}
+
+/// A word that is stored once its group is written.
+struct ToStore {
+    group: u64,
+    address: usize,
+    value: u64,
 }
 
 /// A group that is being made.
@@ -108,6 +121,21 @@ impl State {
             self.named.insert(name);
         }
         number
+    }
+
+    /// Offset and content of a range of a file, with the words that are to be stored there: they are
+    /// in this group or one before, which must not be undone.
+    fn content(&self, file: &PagedFile, range: &Range<usize>) -> (u64, Vec<u8>) {
+        let (offset, mut content) = file.content(range);
+        for word in self.to_store.iter().filter(|word| range.contains(&word.address)) {
+            content[word.address - range.start..][..8].copy_from_slice(&word.value.to_ne_bytes());
+        }
+        (offset, content)
+    }
+
+    /// Whether all words of groups that are written are stored, so that a sync has them.
+    fn is_stored(&self) -> bool {
+        self.to_store.iter().all(|word| word.group > self.written)
     }
 
     fn segments(&self) -> usize {
@@ -163,6 +191,7 @@ impl Journal {
                 settles_next: false,
                 named: FxHashSet::default(),
                 named_before: FxHashSet::default(),
+                to_store: SmallVec::new(),
             }),
             changed: Condvar::new(),
         };
@@ -197,24 +226,29 @@ impl Journal {
                 self.changed.wait(&mut state);
                 continue;
             }
-            let spare = std::mem::take(&mut state.spare);
-            let Pending { mut blocks, pieces, .. } =
-                std::mem::replace(&mut state.pending, Pending { blocks: spare, ..Pending::default() });
-            let sequence = state.next;
-            state.next += 1;
-            state.is_writing = true;
-            let mut segment = state.active.take();
-            MutexGuard::unlocked(&mut state, || {
-                // The medium keeps a failure, and the caller asks it.
-                let _ = self.write(&mut segment, &mut blocks, (sequence, pieces));
-                blocks.clear(2 * GROUP_BYTES);
-            });
-            state.active = segment;
-            state.spare = blocks;
-            state.is_writing = false;
-            state.written = sequence;
-            self.changed.notify_all();
+            self.write_pending(&mut state);
         }
+    }
+
+    /// Writes the group that is being made. Nobody else writes one.
+    fn write_pending(&self, state: &mut MutexGuard<'_, State>) {
+        let spare = std::mem::take(&mut state.spare);
+        let Pending { mut blocks, pieces, .. } =
+            std::mem::replace(&mut state.pending, Pending { blocks: spare, ..Pending::default() });
+        let sequence = state.next;
+        state.next += 1;
+        state.is_writing = true;
+        let mut segment = state.active.take();
+        MutexGuard::unlocked(state, || {
+            // The medium keeps a failure, and the caller asks it.
+            let _ = self.write(&mut segment, &mut blocks, (sequence, pieces));
+            blocks.clear(2 * GROUP_BYTES);
+        });
+        state.active = segment;
+        state.spare = blocks;
+        state.is_writing = false;
+        state.written = sequence;
+        self.changed.notify_all();
     }
 
     /// Writes a group to the active segment, or to the next if it has no room for it.
@@ -274,8 +308,13 @@ impl Journal {
             state.settles_next |= !state.is_settling;
             self.changed.wait(&mut state);
         }
+        // Its content is from before the call: behind the checkpoint it would come back over what
+        // was stored since.
+        if state.pending.pieces > 0 {
+            state.settles_next = true;
+            self.write_pending(&mut state);
+        }
         state.settles_next = false;
-        // The group that is being made goes to a segment behind those that are voided.
         let active = state.active.take();
         state.full.extend(active);
         self.settle_full(&mut state)?;
@@ -286,6 +325,9 @@ impl Journal {
     /// Syncs all files, then voids the full segments, oldest first. Nobody else does either.
     fn settle_full(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         state.is_settling = true;
+        while !state.is_stored() {
+            self.changed.wait(state);
+        }
         let mut full = std::mem::take(&mut state.full);
         let named = std::mem::take(&mut state.named);
         if state.pending.pieces > 0 || state.is_writing {
@@ -334,7 +376,7 @@ impl FenceLog for Journal {
             for range in ranges {
                 // Under the lock: of two groups with the same bytes the later has the later
                 // content.
-                let (offset, content) = file.content(range);
+                let (offset, content) = state.content(file, range);
                 if content.iter().all(|byte| *byte == 0) {
                     state.pending.push(Piece::Zeros { file: number, offset, len: content.len() as u64 });
                 } else {
@@ -346,16 +388,29 @@ impl FenceLog for Journal {
             let (file, offset) = (state.name(file), file.offset_of(*address));
             state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
         }
+        let group = state.next;
+        state.to_store.extend(words.iter().map(|(_, address, value)| ToStore { group, address: *address, value: *value }));
         self.written(state);
+        if !words.is_empty() {
+            // Durable, or nothing that is stored from now on reaches a file.
+            let mut state = self.state.lock();
+            words.iter().for_each(|(file, address, value)| file.store(*address, *value));
+            state.to_store.retain(|word| words.iter().all(|(_, address, _)| *address != word.address));
+            self.changed.notify_all();
+        }
     }
 
     fn now(&self) -> u64 {
+        let mut state = self.state.lock();
         loop {
-            let state = self.state.lock();
-            if state.pending.pieces == 0 {
+            if state.pending.pieces > 0 {
+                self.written(state);
+                state = self.state.lock();
+            } else if !state.is_stored() {
+                self.changed.wait(&mut state);
+            } else {
                 return state.next;
             }
-            self.written(state);
         }
     }
 

@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the files of a page medium are flushed, drained and copied to.
 pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
@@ -111,12 +110,12 @@ impl Noted {
                 None => journals.push((journal, vec![part])),
             }
         }
-        if let Some(journal) = words.first().and_then(|(file, ..)| file.fence_log().cloned()) {
+        let of_words = words.first().and_then(|(file, ..)| file.fence_log().cloned()).map(|journal| {
             let own = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
-            let parts = own.map_or_else(Vec::new, |own| journals.remove(own).1);
-            journal.append(&parts, words);
-        }
+            (journal, own.map_or_else(Vec::new, |own| journals.remove(own).1))
+        });
         journals.iter().for_each(|(journal, parts)| journal.append(parts, &[]));
+        of_words.into_iter().for_each(|(journal, parts)| journal.append(&parts, words));
     }
 }
 
@@ -125,11 +124,6 @@ unsafe fn publish(words: &[(usize, u64)]) {
     let named = words.iter().filter_map(|(address, value)| Some((PagedFile::at(*address)?, *address, *value)));
     let named: SmallVec<[WordToStore; 8]> = named.collect();
     Noted(noted).fence_with(&named);
-    // Durable, or nothing that is stored from now on reaches a file.
-    for (file, address, value) in named {
-        // SAFETY: an aligned word of the mapping, which lives.
-        unsafe { AtomicU64::from_ptr(file.address().with_addr(address).cast()) }.store(value, Ordering::Release);
-    }
 }
 
 fn note(address: *const c_void, len: usize) {

@@ -38,7 +38,8 @@ pub(super) const FENCE_BYTES: usize = 128 << 10;
 /// A log by which fences of many files are one write: the medium's journal.
 pub(super) trait FenceLog: Send + Sync {
     /// Makes the content of ranges of files durable, as it is now, and words as they are going to
-    /// be: on return they are, or the medium has failed. Each range begins with a word.
+    /// be, which it stores then: on return all are, or the medium has failed. Each range begins with
+    /// a word. No two threads store the same word.
     fn append(&self, parts: &[FencedPart], words: &[WordToStore]);
 
     /// Number of the next group: what was in the files before the call is in none from that on.
@@ -190,6 +191,12 @@ impl PagedFile {
         }
         bytes.truncate(range.len());
         (offset, bytes)
+    }
+
+    /// Stores a word of the mapping; its readers see all that was stored before.
+    pub(super) fn store(&self, address: usize, value: u64) {
+        // SAFETY: an aligned word of the mapping, which lives.
+        unsafe { AtomicU64::from_ptr(self.address.with_addr(address).cast()) }.store(value, Ordering::Release);
     }
 
     pub(super) fn address(&self) -> *mut c_void {
