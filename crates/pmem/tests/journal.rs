@@ -139,6 +139,16 @@ fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
         region.flush(page % 256 * 4096, 8);
     }
     assert_eq!(disk.syncs(|| region.fence()), 2, "so are many ranges");
+    // To flush a word is to flush its line, wherever in it the flushed range begins and ends.
+    region.persist(16 * 8, 64);
+    region.persist((60 << 10) * 8, 64);
+    [16, 23, 60 << 10, (60 << 10) + 7].into_iter().for_each(|word| region.store(word * 8, 3));
+    region.flush(20 * 8, 8);
+    (0..300).for_each(|line| region.flush(4096 + line * 1024, 8));
+    region.flush(((60 << 10) + 3) * 8, 8);
+    region.fence();
+    let words = replayed(&disk.image(&[("a", bytes_of(region.words(0, 1 << 17)))]), "a");
+    assert_eq!([words[16], words[23], words[60 << 10], words[(60 << 10) + 7]], [3; 4]);
 }
 
 #[test]

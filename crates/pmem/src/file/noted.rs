@@ -22,7 +22,7 @@ const RANGES_MAX: usize = 256;
 /// Part of a file that a thread has flushed and not fenced.
 struct NotedFile {
     file: Arc<PagedFile>,
-    /// The least range that covers all.
+    /// The least range that covers all, of whole lines.
     cover: Range<usize>,
     /// Whole lines, for the journal; none if they are many.
     lines: SmallVec<[Range<usize>; 4]>,
@@ -31,12 +31,14 @@ struct NotedFile {
 
 impl NotedFile {
     fn new(file: Arc<PagedFile>, range: Range<usize>) -> NotedFile {
+        let range = whole_lines(&file, &range);
         let mut noted = NotedFile { file, cover: range.clone(), lines: SmallVec::new(), bytes: 0 };
         noted.add_lines(range);
         noted
     }
 
-    fn add(&mut self, range: Range<usize>) {
+    fn add(&mut self, range: &Range<usize>) {
+        let range = whole_lines(&self.file, range);
         extend(&mut self.cover, &range);
         if !self.is_large() {
             self.add_lines(range);
@@ -44,9 +46,6 @@ impl NotedFile {
     }
 
     fn add_lines(&mut self, range: Range<usize>) {
-        let line = LINE_BYTES as usize;
-        let end = (self.file.end()).min(range.end.next_multiple_of(line));
-        let range = range.start / line * line..end;
         match self.lines.last_mut() {
             Some(last) if last.start <= range.start && range.end <= last.end => return,
             // Bytes that are written are mostly flushed in their order.
@@ -66,6 +65,12 @@ impl NotedFile {
     }
 }
 
+/// The lines of `file` that a range touches: to flush a word is to flush its line.
+fn whole_lines(file: &PagedFile, range: &Range<usize>) -> Range<usize> {
+    let line = LINE_BYTES as usize;
+    range.start / line * line..file.end().min(range.end.next_multiple_of(line))
+}
+
 /// Ranges that a thread has flushed and not fenced, by file: no more than [`RANGES_MAX`] of each.
 struct Noted(Vec<NotedFile>);
 
@@ -76,7 +81,7 @@ thread_local! {
 impl Noted {
     fn add(&mut self, range: Range<usize>) {
         if let Some(noted) = self.0.iter_mut().find(|noted| noted.file.has(range.start)) {
-            noted.add(range);
+            noted.add(&range);
         } else if let Some(file) = PagedFile::at(range.start) {
             self.0.push(NotedFile::new(file, range));
         }
