@@ -7,7 +7,7 @@ pub(crate) use crate::functions::{Functions, PLAIN, Publish};
 use crate::model::Device;
 use crate::sim::hook::Hook;
 use crate::units::{LINE_BYTES, WORD_BYTES, lines};
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -364,13 +364,29 @@ impl Region {
     /// [`Region::reclaim`] of many ranges, each an offset and a length, at once.
     #[track_caller]
     pub fn reclaim_all(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        self.reclaim_by(self.mapping.functions.flush, ranges);
+    }
+
+    /// The same for ranges that are to be durable when [`crate::Medium::settle`] returns: where that
+    /// syncs all that is stored, it does nothing.
+    #[track_caller]
+    pub fn reclaim_settled(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        self.reclaim_by(self.mapping.functions.flush_settled, ranges);
+    }
+
+    #[track_caller]
+    fn reclaim_by(
+        &self,
+        flush: unsafe extern "C" fn(*const c_void, usize),
+        ranges: impl IntoIterator<Item = (u64, u64)>,
+    ) {
         for (offset, len) in ranges {
             let target = self.at(offset, len);
             if self.door == Door::Hooked {
                 self.hook().reclaim(offset, len, Location::caller());
             } else {
                 // SAFETY: the range is in bounds.
-                unsafe { (self.mapping.functions.flush)(target.cast(), len as usize) };
+                unsafe { flush(target.cast(), len as usize) };
             }
         }
         if self.door != Door::Hooked {

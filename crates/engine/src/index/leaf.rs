@@ -206,6 +206,13 @@ impl<'a> LeafBytes<'a> {
         self.flush(&lines);
     }
 
+    /// Flushes the entries in `slots`, which are to be durable at the next checkpoint. The caller
+    /// fences.
+    pub(crate) fn flush_slots_settled(&self, slots: u64) {
+        let ranges = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
+        ranges.for_each(|range| self.region.flush_settled(self.at + range.start, range.end - range.start));
+    }
+
     /// As [`LeafBytes::flush_slots`], though whoever put the leaf in the place of another may have
     /// flushed them.
     #[track_caller]
@@ -215,11 +222,11 @@ impl<'a> LeafBytes<'a> {
     }
 
     /// Makes the valid word durable, and the entries in `slots`, which an earlier process has
-    /// stored.
+    /// stored; where the medium settles, by the next time it does.
     pub(crate) fn reclaim_slots(&self, slots: u64) {
         let entries = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
         let all = std::iter::once(VALID_AT..VALID_AT + 8).chain(entries);
-        self.region.reclaim_all(all.map(|range| (self.at + range.start, range.end - range.start)));
+        self.region.reclaim_settled(all.map(|range| (self.at + range.start, range.end - range.start)));
     }
 
     /// Writes everything but the state of a new leaf, without entries, for [`LeafBytes::set_state`]

@@ -87,7 +87,7 @@ impl Indexes {
                 false => value,
             };
             bytes.write(bytes.place_of(&value).ok_or_else(misplaced)?, value.entry);
-            bytes.flush_slots(1 << value.slot);
+            bytes.flush_slots_settled(1 << value.slot);
         }
         Ok(())
     }

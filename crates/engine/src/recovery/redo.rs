@@ -78,7 +78,7 @@ fn write_row(table: &Table, (rid, word): (Rid, Word), crc: u32, row: &[u8]) -> R
     let behind = Word::new(word.file(), word.offset() + bytes.next_multiple_of(UNIT_BYTES), word.incarnation());
     let is_behind = perdura_pmem::planted(Mutant::ValueInWrongPlace) && table.has_place(behind, bytes);
     let (region, at) = table.chain().write_version(if is_behind { behind } else { word }, &header, row);
-    region.flush(at, bytes);
+    region.flush_settled(at, bytes);
     Ok(())
 }
 

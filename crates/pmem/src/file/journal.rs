@@ -389,7 +389,11 @@ impl FenceLog for Journal {
             state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
         }
         let group = state.next;
-        state.to_store.extend(words.iter().map(|(_, address, value)| ToStore { group, address: *address, value: *value }));
+        state.to_store.extend(words.iter().map(|(_, address, value)| ToStore {
+            group,
+            address: *address,
+            value: *value,
+        }));
         self.written(state);
         if !words.is_empty() {
             // Durable, or nothing that is stored from now on reaches a file.
