@@ -45,6 +45,7 @@ SIM_SEEDS ?= 200000
 test-long: setup
 	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	PERDURA_GENERATIONS_MINUTES=60 cargo test --release --package perdura-engine --test main generations::
+	PERDURA_QUARANTINE_MINUTES=10 cargo test --release --package perdura-engine --test main quarantine:: -- --nocapture
 	cargo xtask explore --minutes $(MINUTES) --seed $$RANDOM
 	cargo xtask sim --seed $$RANDOM$$RANDOM --seeds $(SIM_SEEDS) --no-plants
 	cargo xtask kv-chaos --seconds 300 --seed $$RANDOM

@@ -21,8 +21,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::context::TableContext;
 use crate::format::{CATALOG_ID, RECORD_BYTES, VALUE_HEAD};
 use crate::index::purge::IndexPurge;
-use crate::index::replace::Ground;
+use crate::index::replace::{Commits, Ground};
 use crate::service::Services;
+use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::table::Table;
 use checkpoints::Checkpoints;
 use hold::Hold;
@@ -264,11 +265,10 @@ impl Pool {
             self.log.checkpoint_csn()
         };
         let horizon = self.snapshots.horizon(covered);
-        let visible = || self.log.visible_csn();
         let mut purged = 0;
         for table in self.open_tables() {
             purged += table.space().purge(&horizon);
-            let ground = Ground { segments: table.space().segments(), visible: &visible };
+            let ground = Ground { segments: table.space().segments(), commits: self };
             IndexPurge::new(table.index_list(), ground, &horizon).round(|| self.snapshots.count() == 0);
         }
         purged
@@ -292,10 +292,21 @@ impl Pool {
         let _one = self.purging.lock();
         let horizon = self.snapshots.horizon(self.log.checkpoint_csn());
         table.space().purge_oldest(&horizon, PURGED_BATCHES);
-        let visible = || self.log.visible_csn();
-        let ground = Ground { segments: table.space().segments(), visible: &visible };
+        let ground = Ground { segments: table.space().segments(), commits: self };
         IndexPurge::new(table.index_list(), ground, &horizon).oldest(PURGED_BATCHES);
         Ok(())
+    }
+}
+
+impl Commits for Pool {
+    fn visible(&self) -> Csn {
+        self.log.visible_csn()
+    }
+
+    /// By reference a leaf hands on what redo looks for: older builds, which may have to recover
+    /// the pool, find it there.
+    fn seen(&self) -> Option<PurgeHorizon> {
+        self.context.redo_form.is_by_value().then(|| self.snapshots.seen(self.log.visible_csn()))
     }
 }
 

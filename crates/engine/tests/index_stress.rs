@@ -80,6 +80,7 @@ fn in_simulated_memory() {
         {
             let shared: Arc<dyn Medium> = medium.clone();
             let config = if seed % 2 == 0 { background() } else { config() };
+            let config = Config { by_value: Some(seed % 4 > 1), ..config };
             let engine = Engine::open(shared, config).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             // Those of earlier rounds have gone through restarts.
             let before = [&[Kind::Number, Kind::Group][..], &[Kind::Name]].into_iter().take(round);

@@ -1,16 +1,22 @@
 //! Hazard: an old snapshot loses entries, or gains some, when leaves split, empty, join and are
-//! purged, or when one key changes so often that its leaf has no slot left.
+//! purged, or when one key changes so often that its leaf has no slot left. By value a leaf is then
+//! replaced by a copy without what nobody sees; by reference a checkpoint makes room.
 
 use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
 use crate::common::settle;
-use perdura_engine::{Engine, ErrorKind, Isolation, ReadView, Session};
+use perdura_engine::{Config, Engine, ErrorKind, Isolation, ReadView, Session};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-fn open() -> Engine {
-    Engine::open(Arc::new(SimMedium::new()), config()).unwrap()
+fn open(by_value: bool) -> Engine {
+    Engine::open(Arc::new(SimMedium::new()), Config { by_value: Some(by_value), ..config() }).unwrap()
+}
+
+/// Runs a test on a pool of each form of the log.
+fn on_each(test: impl Fn(Engine)) {
+    [false, true].into_iter().for_each(|by_value| test(open(by_value)));
 }
 
 /// A snapshot, and what it saw first.
@@ -36,8 +42,9 @@ impl Old {
 /// Snapshots from every stage of a table that grows and shrinks.
 #[test]
 fn snapshots_of_every_stage() {
-    for kinds in [&[Kind::Number][..], &[Kind::Name, Kind::Group], &[Kind::Long]] {
-        let engine = open();
+    let kinds = [&[Kind::Number][..], &[Kind::Name, Kind::Group], &[Kind::Long]];
+    for (kinds, by_value) in kinds.into_iter().flat_map(|kinds| [(kinds, false), (kinds, true)]) {
+        let engine = open(by_value);
         let keyed = Keyed::create(&engine, "t", kinds);
         let mut random = Random::new(kinds.len() as u64);
         let mut old = vec![Old::take(&engine, &keyed)];
@@ -81,7 +88,10 @@ fn snapshots_of_every_stage() {
 /// entries of this key alone.
 #[test]
 fn thousands_of_changes_of_one_key_beside_a_snapshot() {
-    let engine = open();
+    on_each(change_one_key_beside_a_snapshot);
+}
+
+fn change_one_key_beside_a_snapshot(engine: Engine) {
     let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Group]);
     let rids = fill(&engine, &keyed, (0..10).map(Fields::of));
     let mut old = Old::take(&engine, &keyed);
@@ -120,7 +130,10 @@ fn thousands_of_changes_of_one_key_beside_a_snapshot() {
 /// fails as a whole.
 #[test]
 fn thousands_of_changes_of_one_key_in_one_transaction() {
-    let engine = open();
+    on_each(change_one_key_in_one_transaction);
+}
+
+fn change_one_key_in_one_transaction(engine: Engine) {
     let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Name]);
     let rids = fill(&engine, &keyed, (0..3).map(|number| Fields::of(number + 1)));
     let before = keyed.check(&engine);
@@ -157,8 +170,8 @@ const REFUSALS: u32 = 4;
 /// without it.
 #[test]
 fn too_many_changes_of_one_key_beside_a_savepoint() {
-    for goes_back in [true, false] {
-        let engine = open();
+    for (goes_back, by_value) in [(true, false), (false, false), (true, true), (false, true)] {
+        let engine = open(by_value);
         let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Name]);
         let rids = fill(&engine, &keyed, (0..9).map(|number| Fields::of(number + 1)));
         let before = keyed.check(&engine);
@@ -210,7 +223,10 @@ fn too_many_changes_of_one_key_beside_a_savepoint() {
 /// visible has not stored its words, that wait lasts ten seconds.
 #[test]
 fn a_wait_for_room_in_a_leaf_ends_with_a_kill() {
-    let engine = open();
+    on_each(wait_for_room_until_killed);
+}
+
+fn wait_for_room_until_killed(engine: Engine) {
     let keyed = Keyed::create(&engine, "t", &[Kind::Number, Kind::Name]);
     let rids = fill(&engine, &keyed, (0..9).map(|number| Fields::of(number + 1)));
     let before = keyed.check(&engine);
@@ -255,10 +271,9 @@ fn a_wait_for_room_in_a_leaf_ends_with_a_kill() {
 /// its entries are all the same.
 #[test]
 fn a_key_that_flips_between_two_rounds_of_purge() {
-    for (kind, beside_a_snapshot) in
-        [(Kind::Number, false), (Kind::Number, true), (Kind::Name, true), (Kind::Group, false)]
-    {
-        let engine = open();
+    let cases = [(Kind::Number, false), (Kind::Number, true), (Kind::Name, true), (Kind::Group, false)];
+    for ((kind, beside_a_snapshot), by_value) in cases.into_iter().flat_map(|case| [(case, false), (case, true)]) {
+        let engine = open(by_value);
         let keyed = Keyed::create(&engine, "t", &[kind]);
         let rids = fill(&engine, &keyed, (1..60).map(Fields::of));
         let mut old = beside_a_snapshot.then(|| Old::take(&engine, &keyed));
@@ -287,7 +302,10 @@ fn a_key_that_flips_between_two_rounds_of_purge() {
 /// order.
 #[test]
 fn one_key_over_many_leaves() {
-    let engine = open();
+    on_each(fill_leaves_with_one_key);
+}
+
+fn fill_leaves_with_one_key(engine: Engine) {
     let keyed = Keyed::create(&engine, "t", &[Kind::Group]);
     let of_group = |group: u32, number: u32| Fields { group, ..Fields::of(number) };
     let mut rids = fill(&engine, &keyed, (0..1000).map(|number| of_group(1, number)));
@@ -320,7 +338,7 @@ fn one_key_over_many_leaves() {
 /// none sees nothing old.
 #[test]
 fn statements_see_what_was_committed_before_them() {
-    let engine = open();
+    let engine = open(false);
     let keyed = Keyed::create(&engine, "t", &[Kind::Number]);
     let mut reader = engine.session(Isolation::ReadCommitted);
     for number in 0..50 {

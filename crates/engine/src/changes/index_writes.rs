@@ -13,7 +13,7 @@ use crate::index::insert::{EntryWrite, Inserted, Uniqueness};
 use crate::index::leaf::LeafId;
 use crate::index::leaf_order::Sought;
 use crate::index::redo::LeafRecord;
-use crate::index::replace::Ground;
+use crate::index::replace::{Commits, Ground};
 use crate::index::table_index::Index;
 use crate::index::touched::TouchedLeaves;
 use crate::table::Table;
@@ -123,16 +123,16 @@ impl<'w> EntryWriter<'w> {
     }
 
     /// Inserts the entry of `row` under `key` into an index; with a unique key only if no other row
-    /// has it. `visible` tells the visible CSN, and `sought` may be the way to the key.
+    /// has it. `commits` tells who sees what, and `sought` may be the way to the key.
     pub(crate) fn insert(
         self,
         index: usize,
         (key, row, unique): (&[u8], u64, Uniqueness),
         at: Step,
         sought: Option<&Sought<'_>>,
-        visible: &dyn Fn() -> Csn,
+        commits: &dyn Commits,
     ) -> Result<Inserted> {
-        let ground = Ground { segments: self.target.table.space().segments(), visible };
+        let ground = Ground { segments: self.target.table.space().segments(), commits };
         let entry = entry_of(&mut self.writes.entry, key, row);
         let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
         self.writes.value_bytes += entry.len() as u64 + ENTRY_VALUE_EXTRA;

@@ -221,7 +221,7 @@ impl Index {
             spares.provide([self.form().fixed_units(); 2], ground.segments)?;
             return Ok(None);
         }
-        let Some(plan) = self.replacer().plan(&target, write.entry)? else {
+        let Some(plan) = self.replacer().plan(ground, &target, write.entry)? else {
             // The purge that the insert waits for looks at the leaf.
             self.leaves().queue().push_asked(target.id);
             return Ok(Some(Inserted::Crowded));

@@ -101,6 +101,18 @@ impl LeafShadow {
         self.open.iter().fold(valid | inserted | deleted, |slots, change| slots | change.inserted | change.deleted)
     }
 
+    /// The slots that anybody can see, now or later, or that a transaction still decides; `valid`
+    /// are those that count. `horizon` says what snapshots tell apart of all commits that are
+    /// stored. Redo may need others, where they are.
+    pub(crate) fn needed(&self, valid: u64, horizon: &PurgeHorizon) -> u64 {
+        let open = self.open.iter().fold(0, |slots, change| slots | change.inserted | change.deleted);
+        // Planted: an entry that a transaction deletes is gone; one that snapshots alone see.
+        let decided = perdura_pmem::planted(Mutant::CompactLeafLacksUndecided);
+        let valid = if decided { valid & !open } else { valid | open };
+        let unseen = perdura_pmem::planted(Mutant::CompactLeafLacksSeen);
+        if unseen { valid } else { valid | self.stored.seen(horizon) }
+    }
+
     /// The slots that `view` sees.
     pub(crate) fn seen(&self, valid: u64, view: &View<'_>) -> u64 {
         let (mut all_inserted, mut all_deleted) = self.stored.all();

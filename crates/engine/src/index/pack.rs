@@ -174,13 +174,13 @@ impl<'i> Packer<'i> {
         let low = olds[0].bytes.low().to_vec();
         if let [old] = olds {
             let units = (self.leaves().size(old.id) / LEAF_UNIT) as u32;
-            return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
+            return Some((Plan::of([(units, low)]), Vec::new()));
         }
         let parts = olds.len() - 1;
         if !self.form.is_fixed() {
             let plain: Vec<_> = entries.iter().map(|(entry, _, slot)| (*entry, *slot)).collect();
             let units = self.form.joined_units(low.len(), &plain)?;
-            return Some((Plan { leaves: [(units, low)].into_iter().collect(), appends: false }, Vec::new()));
+            return Some((Plan::of([(units, low)]), Vec::new()));
         }
         if entries.len() as u32 > self.form.slots_filled() * parts as u32 {
             return None;
@@ -195,7 +195,7 @@ impl<'i> Packer<'i> {
         if !parts_all {
             return None;
         }
-        let mut plan = Plan { leaves: [(self.form.fixed_units(), low)].into_iter().collect(), appends: false };
+        let mut plan = Plan::of([(self.form.fixed_units(), low)]);
         for at in &cuts {
             let (left, right) = (entries[at - 1].0, entries[*at].0);
             if left >= right {

@@ -1,4 +1,7 @@
 //! Redo of indexes, by key: leaves may have taken the place of those that a record names (I6).
+//!
+//! Of what a leaf has, those that take its place get what somebody may need (`replace.rs`). So an
+//! entry that a record inserts may be in none of them, if a later record deletes it, and only then.
 
 use super::indexes::Indexes;
 use super::leaf::{Carried, LeafBytes, LeafId, bits, damaged};
@@ -10,6 +13,7 @@ use crate::files::chain::Chain;
 use crate::format::{SlotValue, Word, data_file_name, delta_crc, fold_entry, slot_values};
 use crate::shadow::writer::Writer;
 use perdura_pmem::Mutant;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// Content of a redo record about a leaf.
@@ -23,6 +27,43 @@ pub(crate) struct LeafRecord {
     pub deleted: u64,
     /// Checksum of their entries.
     pub crc: u32,
+}
+
+/// Entries that records insert and no leaf has: later records are to delete them.
+#[derive(Default)]
+pub(crate) struct Lacking {
+    /// Table, index and entry. As many as were inserted above the checkpoint, and not deleted yet
+    /// where redo is: so no more than the log has.
+    entries: FxHashSet<(u32, u16, Box<[u8]>)>,
+}
+
+impl Lacking {
+    fn add(&mut self, index: &Index, entry: &[u8]) {
+        self.entries.insert((index.leaves().table(), index.number(), entry.into()));
+    }
+
+    /// Notes that a record deletes an entry.
+    fn remove(&mut self, index: &Index, entry: &[u8]) {
+        if !self.entries.is_empty() {
+            self.entries.remove(&(index.leaves().table(), index.number(), entry.into()));
+        }
+    }
+
+    /// Fails with Damaged if a leaf lacks an entry, and no record deletes it. For the end of the
+    /// redo.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.entries.iter().next() {
+            Some((table, index, entry)) => Err(lacks((*table, *index), entry)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn lacks((table, index): (u32, u16), entry: &[u8]) -> Error {
+    let row = crate::format::entry_row(entry);
+    let what = format_args!("index {index} lacks the entry of row {row:#x} that a log record names");
+    Error::damaged(&data_file_name(table, 0), 0, what)
 }
 
 /// The entries that a record names.
@@ -103,8 +144,8 @@ impl Indexes {
     }
 
     /// Verifies the entries that a record names, deletes and inserts them. It flushes every store;
-    /// the caller fences.
-    pub(crate) fn redo(&self, chain: &Chain, record: &LeafRecord) -> Result<()> {
+    /// the caller fences. Those that no leaf has are noted as `lacking`.
+    pub(crate) fn redo(&self, chain: &Chain, record: &LeafRecord, lacking: &mut Lacking) -> Result<()> {
         let Some(mut named) = self.named(chain, record)? else { return Ok(()) };
         // Planted: deletions are not repeated.
         if perdura_pmem::planted(Mutant::RedoSkipsDeletions) {
@@ -117,7 +158,7 @@ impl Indexes {
             bytes.flush_valid();
             return Ok(());
         }
-        named.index.redo(named.entries)
+        named.index.redo(named.entries, lacking)
     }
 
     /// Gives a prepared transaction the changes back that a record of it names.
@@ -141,13 +182,13 @@ impl Indexes {
 
 impl Index {
     /// Deletes and inserts `entries`, those of each leaf at once: mostly one leaf has them all.
-    fn redo(&self, mut entries: Vec<NamedEntry<'_>>) -> Result<()> {
+    fn redo(&self, mut entries: Vec<NamedEntry<'_>>, lacking: &mut Lacking) -> Result<()> {
         while let Some(first) = entries.first() {
             let leaf = self.order().lock(first.entry).ok_or_else(|| self.lacks(first.entry))?;
             let (low, high) = (leaf.bytes.low(), leaf.end.high());
             let is_here = |named: &NamedEntry<'_>| named.entry >= low && high.is_none_or(|high| named.entry < high);
             let (here, elsewhere) = entries.iter().partition::<Vec<_>, _>(|named| is_here(named));
-            self.redo_in(&leaf, &here)?;
+            self.redo_in(&leaf, &here, lacking)?;
             entries = elsewhere;
         }
         Ok(())
@@ -155,7 +196,7 @@ impl Index {
 
     /// Deletes and inserts `entries`, all of which leaf `leaf` has. A key that was deleted and
     /// inserted again is there in the end.
-    fn redo_in(&self, leaf: &LockedLeaf<'_>, entries: &[NamedEntry<'_>]) -> Result<()> {
+    fn redo_in(&self, leaf: &LockedLeaf<'_>, entries: &[NamedEntry<'_>], lacking: &mut Lacking) -> Result<()> {
         let mut valid = leaf.valid()?;
         let mut others = 0;
         for named in entries {
@@ -163,13 +204,21 @@ impl Index {
                 while let Some(slot) = leaf.bytes.find(valid, named.entry) {
                     valid &= !(1 << slot);
                 }
+                lacking.remove(self, named.entry);
                 continue;
             }
             // Its own slot rather than another with the same bytes, which other records may name.
             let own = (leaf.id == named.leaf).then_some(named.slot);
             let other = || leaf.bytes.find(!valid & leaf.bytes.all(), named.entry);
             let found = leaf.bytes.find(valid, named.entry).or(own).or_else(other);
-            let slot = found.ok_or_else(|| self.lacks(named.entry))?;
+            let Some(slot) = found else {
+                // Planted: it is taken for damage, whatever becomes of it.
+                if perdura_pmem::planted(Mutant::EntryLeftBehindIsDamage) {
+                    return Err(self.lacks(named.entry));
+                }
+                lacking.add(self, named.entry);
+                continue;
+            };
             valid |= 1 << slot;
             // Its own was durable before its record (I3). A loser may have filled another, in the
             // cache only.
@@ -214,8 +263,6 @@ impl Index {
 
     #[cold]
     fn lacks(&self, entry: &[u8]) -> Error {
-        let row = crate::format::entry_row(entry);
-        let what = format_args!("index {} lacks the entry of row {row:#x} that a log record names", self.number());
-        Error::damaged(&data_file_name(self.leaves().table(), 0), 0, what)
+        lacks((self.leaves().table(), self.number()), entry)
     }
 }

@@ -5,7 +5,8 @@
 //! included, and it retires as a whole. So its bytes stay as they are for redo records that name
 //! them, and the new leaves have all their slots. Of two leaves with one low key the later version
 //! counts; so the new one on the left makes the old one void with one store, after the one on the
-//! right is durable (I3). `docs/indexes.md` has the crash story.
+//! right is durable (I3). Entries that no reader can need any more stay behind: they lie in the old
+//! leaf as long as the log names them (I8). `docs/indexes.md` has the crash story.
 
 use super::leaf::{LeafBytes, LeafId, Lines, bits};
 use super::leaf_form::LeafForm;
@@ -13,6 +14,7 @@ use super::leaf_order::{LeafOrder, LockedLeaf};
 use super::leaves::Leaves;
 use crate::error::Result;
 use crate::format::{LEAF_UNIT, LeafKind, entry_key, fold_entry};
+use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::{Mutant, Step, publish};
@@ -25,9 +27,16 @@ pub(super) struct Plan {
     pub(super) leaves: SmallVec<[(u32, Vec<u8>); 2]>,
     /// The full leaf stays, and the new one comes behind it.
     pub(super) appends: bool,
+    /// The slots of the full one whose entries the new ones get.
+    pub(super) kept: u64,
 }
 
 impl Plan {
+    /// Leaves that get all entries of those before.
+    pub(super) fn of(leaves: impl IntoIterator<Item = (u32, Vec<u8>)>) -> Plan {
+        Plan { leaves: leaves.into_iter().collect(), appends: false, kept: u64::MAX }
+    }
+
     /// Sizes of the leaves in units of 256 bytes, in order.
     pub(super) fn units(&self) -> impl Iterator<Item = u32> + '_ {
         self.leaves.iter().map(|(units, _)| *units)
@@ -126,8 +135,31 @@ fn cut(entries: &[(&[u8], u32)]) -> Option<usize> {
 pub(crate) struct Ground<'a> {
     /// The table's segments.
     pub segments: &'a Segments,
-    /// Tells the visible CSN.
-    pub visible: &'a dyn Fn() -> Csn,
+    /// Tells who sees what.
+    pub commits: &'a dyn Commits,
+}
+
+/// The commits of a pool, and the snapshots of them.
+pub(crate) trait Commits {
+    /// The visible CSN.
+    fn visible(&self) -> Csn;
+
+    /// Tells what snapshots, live or to come, tell apart of all that is visible now; of redo it
+    /// says nothing. `None` if entries that redo alone may need are handed on with the others.
+    fn seen(&self) -> Option<PurgeHorizon>;
+}
+
+/// An entry with its slot.
+type Placed<'i> = (&'i [u8], u32);
+
+/// The slots of a leaf with entries that anybody but redo may need.
+fn kept(ground: Ground<'_>, leaf: &LockedLeaf<'_>) -> Result<u64> {
+    let valid = leaf.valid()?;
+    if leaf.shadow.deleted_and_stored() == 0 {
+        return Ok(u64::MAX);
+    }
+    let kept = ground.commits.seen().map(|horizon| leaf.shadow.needed(valid, &horizon));
+    Ok(kept.unwrap_or(u64::MAX))
 }
 
 /// Replaces leaves of an index.
@@ -147,26 +179,53 @@ impl<'i> Replacer<'i> {
     }
 
     /// Plan of the replacement of a leaf that has no room for `entry`; `None` if it is full of one
-    /// entry.
-    pub(super) fn plan(&self, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
-        let entries = leaf.entries()?;
+    /// entry, and somebody may need each of them.
+    pub(super) fn plan(&self, ground: Ground<'_>, leaf: &LockedLeaf<'_>, entry: &[u8]) -> Result<Option<Plan>> {
+        let all = leaf.entries()?;
+        let kept = kept(ground, leaf)?;
+        let entries: Vec<_> = all.iter().copied().filter(|(_, slot)| kept >> slot & 1 != 0).collect();
+        let has_dead = entries.len() < all.len();
+        // Each replacement frees half of a leaf, or splits it: so it costs no more room than what
+        // the log takes for the inserts that lead to it.
+        let plan = match has_dead && entries.len() * 2 <= all.len() {
+            true => None,
+            false => self.plan_parts(leaf, (&all, &entries), entry),
+        };
+        let plan = plan.or_else(|| has_dead.then(|| self.plan_compact(leaf, &entries, entry)));
+        Ok(plan.map(|plan| Plan { kept, ..plan }))
+    }
+
+    /// Plan that has one leaf take the `entries` of `leaf` that somebody may need.
+    fn plan_compact(&self, leaf: &LockedLeaf<'_>, entries: &[Placed<'_>], entry: &[u8]) -> Plan {
         let low = leaf.bytes.low();
-        let last = entries.last().map(|(entry, _)| *entry);
+        let units = self.form.units(low.len(), entries, entry.len());
+        Plan::of([(units.max((self.leaves().size(leaf.id) / LEAF_UNIT) as u32), low.to_vec())])
+    }
+
+    /// Plan that has two leaves, or a larger one, take `entries`, those of `all` in a leaf that
+    /// somebody may need; `None` if they are the same.
+    fn plan_parts(
+        &self,
+        leaf: &LockedLeaf<'_>,
+        (all, entries): (&[Placed<'_>], &[Placed<'_>]),
+        entry: &[u8],
+    ) -> Option<Plan> {
+        let low = leaf.bytes.low();
+        let last = all.last().map(|(entry, _)| *entry);
         if leaf.end.is_last() && last.is_some_and(|last| entry > last) {
             let low = separator(last.unwrap_or_default(), entry);
-            let leaves = [(self.form.units(low.len(), &[], entry.len()), low)].into_iter().collect();
-            return Ok(Some(Plan { leaves, appends: true }));
+            let leaves = [(self.form.units(low.len(), &[], entry.len()), low)];
+            return Some(Plan { appends: true, ..Plan::of(leaves) });
         }
         let stored: usize = entries.iter().map(|(entry, _)| entry.len() + 3).sum();
         let is_small = (stored + entry.len()) as u64 * 4 < u64::from(64u32) * LEAF_UNIT;
-        let units = self.form.units(low.len(), &entries, entry.len());
+        let units = self.form.units(low.len(), entries, entry.len());
         let can_grow = u64::from(units) * LEAF_UNIT > self.leaves().size(leaf.id);
         let grows = !self.form.is_fixed() && is_small && entries.len() < 16 && can_grow;
         if entries.len() < 2 || grows {
-            let leaves = [(units, low.to_vec())].into_iter().collect();
-            return Ok(Some(Plan { leaves, appends: false }));
+            return Some(Plan::of([(units, low.to_vec())]));
         }
-        let Some(at) = cut(&entries) else { return Ok(None) };
+        let at = cut(entries)?;
         let (left, right) = entries.split_at(at);
         let middle = separator(left[at - 1].0, right[0].0);
         let leaves = [
@@ -175,10 +234,8 @@ impl<'i> Replacer<'i> {
         ];
         // Entries of one key may have a low key so long that a leaf of the largest size is too
         // small by a little.
-        if !self.form.fits(&leaves[0], left) || !self.form.fits(&leaves[1], right) {
-            return Ok(None);
-        }
-        Ok(Some(Plan { leaves: leaves.into(), appends: false }))
+        let fit = self.form.fits(&leaves[0], left) && self.form.fits(&leaves[1], right);
+        fit.then(|| Plan::of(leaves))
     }
 
     /// Makes an empty leaf, durably.
@@ -212,7 +269,8 @@ impl<'i> Replacer<'i> {
             spares.use_for(plan);
             return Ok(());
         }
-        let entries = old.entries()?;
+        let mut entries = old.entries()?;
+        entries.retain(|(_, slot)| plan.kept >> slot & 1 != 0);
         let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
         for (index, (_, low)) in plan.leaves.iter().enumerate() {
             let end = plan
@@ -312,7 +370,7 @@ impl<'i> Replacer<'i> {
             }
         }
         parts.iter().rev().for_each(|part| self.order.enter(part.leaf));
-        let left = (ground.visible)();
+        let left = ground.commits.visible();
         for old in olds {
             self.leaves().retire(old.id, left, old.shadow.take());
         }

@@ -100,6 +100,14 @@ impl StoredChanges {
         seen.fold((0, 0), |(inserted, deleted), change| (inserted | change.inserted, deleted | change.deleted))
     }
 
+    /// The slots that a snapshot sees and another does not, or may: not those that came and went
+    /// where `horizon` tells nothing apart.
+    pub(super) fn seen(&self, horizon: &PurgeHorizon) -> u64 {
+        let mut left = StoredChanges { list: self.list.clone(), ..StoredChanges::default() };
+        left.forget(horizon.limit(), horizon);
+        left.inserted | left.deleted
+    }
+
     /// The oldest commit.
     pub(super) fn oldest(&self) -> Option<Csn> {
         self.list.first().map(|change| change.csn)

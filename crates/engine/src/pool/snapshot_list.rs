@@ -102,6 +102,15 @@ impl SnapshotList {
         PurgeHorizon::new(limit, covered, snapshots)
     }
 
+    /// Tells what snapshots tell apart of the commits up to `visible`, the visible CSN: no snapshot
+    /// is taken below that any more. Any thread may call this.
+    pub(crate) fn seen(&self, visible: u64) -> PurgeHorizon {
+        self.announced.fetch_max(visible, Ordering::SeqCst);
+        let snapshots: Vec<u64> = self.live().filter(|csn| *csn < visible).collect();
+        let limit = snapshots.iter().min().map_or(visible, |oldest| *oldest);
+        PurgeHorizon::new(limit, visible, snapshots)
+    }
+
     fn live(&self) -> impl Iterator<Item = u64> + '_ {
         self.slots.iter().map(|(_, slot)| slot.csn.load(Ordering::SeqCst)).filter(|csn| *csn != NONE)
     }

@@ -10,7 +10,7 @@ use crate::format::{
     PageState, Record, Rid, SpilledPage, UNIT_BYTES, VERSION_HEADER, VersionHeader, Word, data_file_name, delta_crc,
     fold_row, page_crc,
 };
-use crate::index::redo::LeafRecord;
+use crate::index::redo::{Lacking, LeafRecord};
 use crate::table::Table;
 use perdura_log::Recovery;
 use perdura_pmem::Mutant;
@@ -18,17 +18,18 @@ use perdura_pmem::Mutant;
 /// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store;
 /// the caller fences.
 pub(super) fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+    let mut lacking = Lacking::default();
     for committed in &recovery.committed {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
                 if let Some(table) = table_of(record.table()) {
-                    redo_record(table, &record, committed.csn)?;
+                    redo_record(table, &record, committed.csn, &mut lacking)?;
                 }
             }
             Ok(())
         })?;
     }
-    Ok(())
+    lacking.check()
 }
 
 /// Writes what records by value carry, of commits and of prepared transactions, to the places that
@@ -113,7 +114,7 @@ pub(super) fn records(body: &[u8]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
+fn redo_record(table: &Table, record: &Record, csn: u64, lacking: &mut Lacking) -> Result<()> {
     // Redo of a leaf's entries verifies them itself.
     if !matches!(record, Record::Leaf { .. }) {
         verify_record(Known::written(table), record)?;
@@ -141,7 +142,7 @@ fn redo_record(table: &Table, record: &Record, csn: u64) -> Result<()> {
         Record::Page { page, .. } => {
             table.directory().publish(page, PageState::published(csn));
         }
-        Record::Leaf { .. } => redo_leaf(table, record)?,
+        Record::Leaf { .. } => table.index_list().redo(table.chain(), &leaf_record(record)?, lacking)?,
     }
     Ok(())
 }
@@ -175,10 +176,6 @@ pub(super) fn verify_record(known: Known<'_>, record: &Record) -> Result<()> {
             table.index_list().verify(table.chain(), &leaf_record(record)?, &|slot| known.entry(place, slot))
         }
     }
-}
-
-fn redo_leaf(table: &Table, record: &Record) -> Result<()> {
-    table.index_list().redo(table.chain(), &leaf_record(record)?)
 }
 
 /// Content of a record about an index' leaf.

@@ -6,7 +6,9 @@ use super::failing;
 use super::holding;
 use super::locking;
 use super::rekeyed;
-use super::scenario::{CONTENDED, CROWDED, EMPTIED, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario};
+use super::scenario::{
+    CONTENDED, CROWDED, EMPTIED, KEYS_BY_VALUE, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario,
+};
 use super::shrinking;
 use super::standing;
 use super::verdict;
@@ -17,7 +19,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 30] = [
+pub const DRILLS: [Drill; 31] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -37,6 +39,7 @@ pub const DRILLS: [Drill; 30] = [
     Drill { name: "races, keys, restarted", seeds: 40, run: |seed, stall| races("keys, restarted", seed, stall) },
     Drill { name: "races, keys, contended", seeds: 80, run: |seed, stall| races("keys, contended", seed, stall) },
     Drill { name: "races, keys, crowded", seeds: 80, run: |seed, stall| races("keys, crowded", seed, stall) },
+    Drill { name: "races, keys, by value", seeds: 60, run: |seed, stall| races("keys, by value", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
@@ -53,7 +56,7 @@ pub const DRILLS: [Drill; 30] = [
 fn scenario(name: &str) -> Result<&'static Scenario, String> {
     SCENARIOS
         .iter()
-        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED, &PURGED, &KEYS_CONTENDED, &KEYS_CROWDED])
+        .chain([&CONTENDED, &CROWDED, &EMPTIED, &MOVED, &PURGED, &KEYS_BY_VALUE, &KEYS_CONTENDED, &KEYS_CROWDED])
         .find(|scenario| scenario.name == name)
         .ok_or(format!("there is no scenario {name:?}"))
 }

@@ -130,6 +130,9 @@ pub const PLANTED: &[Planted] = &[
     planted(Mutant::ValuesUnflushedWithRecord, "(I9), by value", "what a record carries is not flushed", "by value"),
     planted(Mutant::LargeTransactionUnfenced, "(I3), by value", "a large transaction is not fenced", "by value"),
     planted(Mutant::LargeTakenForSmall, "(I3), by value", "a large transaction is logged as a small one", "by value"),
+    planted(Mutant::CompactLeafLacksSeen, "(I8), leaves", "a copy lacks what snapshots see", "races, keys, by value"),
+    planted(Mutant::CompactLeafLacksUndecided, "(I8), leaves", "a copy lacks what is open", "races, keys, by value"),
+    planted(Mutant::EntryLeftBehindIsDamage, "(I6), leaves", "redo wants what a copy lacks", "pages by value"),
     planted(Mutant::CsnFilledWhenTaken, "(I5)", "a CSN counts as filled when it is taken", "three threads"),
     planted(
         Mutant::PublishBeforeEarlierDurable,

@@ -541,6 +541,31 @@ pub const KEYS_CONTENDED: Scenario = Scenario {
     ..USUAL
 };
 
+/// Keys that go to and fro between checkpoints, by value, so that leaves are replaced by copies
+/// without what came and went, beside snapshots and rollbacks: for runs without a crash.
+pub const KEYS_BY_VALUE: Scenario = Scenario {
+    name: "keys, by value",
+    threads: 3,
+    transactions: 50,
+    mix: &[
+        (Insert, 3),
+        (Update, 6),
+        (MoveKeys, 12),
+        (Delete, 3),
+        (Walk, 2),
+        (Watch, 4),
+        (Savepoint, 3),
+        (Rollback, 4),
+        (Checkpoint, 1),
+        (Purge, 3),
+    ],
+    by_value: true,
+    keyed: true,
+    scans: 30,
+    lane_bytes: 16 << 10,
+    ..USUAL
+};
+
 /// Leaves that split and join under many threads and snapshots: for runs without a crash.
 pub const KEYS_CROWDED: Scenario = Scenario {
     name: "keys, crowded",
