@@ -4,8 +4,8 @@
 //! then mapped at a 2 MiB boundary and handed to libpmem2, which chooses the flush and copy
 //! functions ([`mapping`]). On a disk a fence ([`fence`], [`noted`]) syncs pages ([`paged`],
 //! [`syncs`]) or writes them to a journal ([`journal`]), and a page that cannot be read ends the
-//! medium, not the process ([`bus`]); files of the log are written there ([`written`]), by
-//! [`sectors`].
+//! medium, not the process ([`bus`]); what is dirty is written back ahead ([`write_back`]); files
+//! of the log are written there ([`written`]), by [`sectors`].
 
 mod allocate;
 mod bus;
@@ -19,6 +19,7 @@ mod paged;
 mod probe;
 mod sectors;
 mod syncs;
+mod write_back;
 mod written;
 
 pub(crate) use journal::is_segment;

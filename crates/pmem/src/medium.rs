@@ -183,6 +183,11 @@ pub trait Medium: Send + Sync + 'static {
         false
     }
 
+    /// Bounds what [`Medium::settle`] has to do: a page medium begins to write back what is dirty,
+    /// if that is much. Nothing is durable by it, and nobody waits for its end. To be called now
+    /// and then.
+    fn write_ahead(&self) {}
+
     /// Whether the medium has failed. Kept by those who announce that something is durable, and
     /// asked after each of their fences.
     fn health(&self) -> Health;

@@ -34,6 +34,8 @@ pub(crate) trait Backing: Send + Sync {
     }
     /// Gives back what the content takes in DRAM, which nobody needs any more.
     fn forget(&self) {}
+    /// Has a range read ahead of its use.
+    fn will_need(&self, _offset: u64, _len: u64) {}
 }
 
 pub(crate) struct Mapping {
@@ -447,6 +449,14 @@ impl Region {
     pub fn advise_populate(&self, offset: u64, len: u64) -> Result<()> {
         self.at(offset, len);
         self.mapping.backing.populate(offset, len)
+    }
+
+    /// Asks for a range that is about to be read: on a page medium it is brought into memory while
+    /// the caller goes on, and elsewhere nothing is done. Who reads a few pages here and there does
+    /// not ask.
+    pub fn will_need(&self, offset: u64, len: u64) {
+        self.at(offset, len);
+        self.mapping.backing.will_need(offset, len);
     }
 
     /// Gives back the blocks of a file that was removed, while it is still mapped. From then on its

@@ -245,6 +245,10 @@ impl Medium for SplitMedium {
         self.data.settle_is_due()
     }
 
+    fn write_ahead(&self) {
+        self.data.write_ahead();
+    }
+
     fn health(&self) -> Health {
         self.log.health().and(self.data.health())
     }

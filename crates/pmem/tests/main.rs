@@ -18,4 +18,5 @@ mod scheduler;
 mod sectors;
 mod simulated;
 mod split;
+mod write_back;
 mod written;

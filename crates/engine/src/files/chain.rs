@@ -13,6 +13,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Most files in a chain: a directory word has 16 bits for the file.
 const FILES_MAX: u32 = 1 << 16;
+/// Bytes around the versions of a directory page from which on they count as scattered, and are not
+/// read ahead: a segment's.
+const READ_AHEAD_BYTES: u64 = 1 << 20;
 
 /// The place of a segment in a table's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -294,6 +297,21 @@ impl Chain {
     pub(crate) fn prefetch(&self, word: Word) {
         if let Some(file) = self.file(word.file()) {
             file.prefetch(word);
+        }
+    }
+
+    /// Has the versions that `words` name read ahead, if they lie near one another in one file, as
+    /// those of a table that was loaded do.
+    pub(crate) fn read_ahead(&self, words: &[Word]) {
+        let mut named = words.iter().filter(|word| !word.is_empty());
+        let Some(first) = named.next() else { return };
+        let of_file = named.filter(|word| word.file() == first.file()).map(|word| word.offset());
+        let begin_and_last = (first.offset(), first.offset());
+        let (begin, last) = of_file.fold(begin_and_last, |(begin, last), at| (begin.min(at), last.max(at)));
+        let region = self.file(first.file()).map(DataFile::region);
+        // A damaged word may name any place.
+        if let Some(region) = region.filter(|region| last < region.len() && last - begin < READ_AHEAD_BYTES) {
+            region.will_need(begin, last - begin + 1);
         }
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct TableContext {
     pub data_file_bytes: u64,
     /// Rounds of purge that must find a table's last file empty before it is given back.
     pub file_return_after: u32,
+    /// The files are pages that may have to be read.
+    pub is_paged: bool,
     /// Form of the records of small transactions.
     pub redo_form: RedoForm,
     /// Pre-fault, requests to the background thread, notices.
@@ -120,9 +122,11 @@ impl TableContext {
         config: &Config,
         services: Arc<Services>,
     ) -> Self {
+        let granularity = medium.info().granularity;
         TableContext {
             spare: Spare::default(),
-            redo_form: RedoForm::of(config.by_value.unwrap_or(medium.settles()), medium.info().granularity),
+            is_paged: granularity == Granularity::Page,
+            redo_form: RedoForm::of(config.by_value.unwrap_or(medium.settles()), granularity),
             medium,
             pool,
             geometry,

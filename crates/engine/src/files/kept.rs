@@ -236,6 +236,10 @@ impl Medium for KeepingMedium {
         self.inner.settle_is_due()
     }
 
+    fn write_ahead(&self) {
+        self.inner.write_ahead();
+    }
+
     fn health(&self) -> Health {
         self.inner.health()
     }

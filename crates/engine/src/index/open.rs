@@ -126,7 +126,9 @@ impl<'o> Opening<'o> {
 
     /// Reads the headers of a segment's leaves.
     fn read_segment(&self, id: SegmentId, leaves: &[LeafId]) -> Segment {
-        let region = self.chain.file_of(id).region();
+        let file = self.chain.file_of(id);
+        let region = file.region();
+        region.will_need(file.segment_offset(id.index), file.segment_bytes());
         let mut segment = Segment::default();
         for &leaf in leaves {
             self.read_leaf(leaf, &mut segment);

@@ -4,7 +4,8 @@
 //! On persistent memory a checkpoint flushes some lines, and whoever needs one makes it. On a disk
 //! it syncs files; so a thread of its own makes it, and nobody else waits: by log volume, which
 //! bounds the next redo; by time; when the medium's journal is half full; and when garbage that
-//! waits for it makes statements take fresh room.
+//! waits for it makes statements take fresh room. Between two, the thread has the medium write back
+//! ahead, so that there is never much to sync.
 
 use crate::config::Config;
 use perdura_pmem::Medium;
@@ -64,22 +65,33 @@ impl Checkpoints {
     }
 
     /// Waits until one is due; `volume` is the log's present one. False if the thread is to stop.
+    /// Meanwhile it has the medium write back ahead what the checkpoint would find.
     pub(crate) fn wait(&self, since: &mut Since, medium: &dyn Medium, volume: impl Fn() -> u64) -> bool {
-        let mut state = self.state.lock();
-        while !state.stops {
-            self.woken.wait_for(&mut state, PERIOD);
-            since.periods += 1;
-            let is_due = since.periods >= self.periods
-                || state.is_asked && since.periods >= PERIODS_ASKED
-                || volume().saturating_sub(since.volume) >= self.log_bytes
-                || medium.settle_is_due();
+        while let Some(is_due) = self.round(since, medium, &volume) {
             if is_due {
-                state.is_asked = false;
                 *since = Since { volume: volume(), periods: 0 };
-                return !state.stops;
+                return true;
             }
+            // With nothing locked: it may take as long as the device is busy.
+            medium.write_ahead();
         }
         false
+    }
+
+    /// Waits for a round. Returns whether a checkpoint is due then; `None` if the thread is to
+    /// stop.
+    fn round(&self, since: &mut Since, medium: &dyn Medium, volume: impl Fn() -> u64) -> Option<bool> {
+        let mut state = self.state.lock();
+        if !state.stops {
+            self.woken.wait_for(&mut state, PERIOD);
+        }
+        since.periods += 1;
+        let is_due = since.periods >= self.periods
+            || state.is_asked && since.periods >= PERIODS_ASKED
+            || volume().saturating_sub(since.volume) >= self.log_bytes
+            || medium.settle_is_due();
+        state.is_asked &= !is_due;
+        (!state.stops).then_some(is_due)
     }
 
     /// Ends the wait for good.

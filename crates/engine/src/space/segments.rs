@@ -453,6 +453,7 @@ impl Segments {
         if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {
             match file.kind(id.index)? {
                 SegmentKind::Cells(units) => {
+                    file.region().will_need(file.segment_offset(id.index), file.segment_bytes());
                     let map = Arc::new(CellMap::new(units, file.segment_bytes()));
                     sweep::mark_live(file, id, &map, self.chain.directory());
                     *cells = Some(map);

@@ -29,12 +29,15 @@ pub struct Scan {
     next: usize,
     /// Row number of position 0.
     base: u64,
+    /// Rows may have to be read from a disk, so each page's are asked for ahead.
+    reads_ahead: bool,
 }
 
 impl Scan {
     /// A scan of `table` at `snapshot`, which sees own writes up to step `seen`.
     pub(super) fn new(table: &Arc<Table>, snapshot: Csn, seen: u64) -> Scan {
         Scan {
+            reads_ahead: table.chain().context().is_paged,
             pages: table.directory().page_count(),
             rows: RowReader::new(table.clone()),
             snapshot,
@@ -110,6 +113,9 @@ impl Scan {
                 session.writes().hide_words(table.id(), (self.base, self.seen), &mut self.words);
                 self.next = self.from.saturating_sub(self.base) as usize;
                 self.rows.start_page();
+                if self.reads_ahead {
+                    self.rows.table().chain().read_ahead(&self.words[self.next.min(self.words.len())..]);
+                }
                 self.words.iter().skip(self.next).take(AHEAD).for_each(|word| self.rows.prefetch(*word));
                 return Ok(true);
             }

@@ -11,6 +11,7 @@ use super::mapping::FileMapping;
 use super::paged::{FenceLog, PagedBacking, PagedFile};
 use super::probe::{Found, probe};
 use super::syncs::Syncs;
+use super::write_back::WriteBack;
 use super::written::{Writes, WrittenBacking, WrittenFile};
 use crate::error::{Error, Result};
 use crate::health::Health;
@@ -57,6 +58,8 @@ pub struct FileMedium {
     syncs: Option<Arc<Syncs>>,
     /// Of a page medium that has one.
     journal: Option<Arc<Journal>>,
+    /// Of the same: no other is dirty for long.
+    write_back: WriteBack,
     writes: Arc<Writes>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
@@ -177,7 +180,7 @@ impl FileMedium {
         let (mode, granularity) = choose(&what, &found)?;
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        let (model, syncs, journal, writes) = (None, None, None, Arc::default());
+        let (model, syncs, journal, write_back, writes) = (None, None, None, WriteBack::new(), Arc::default());
         Ok(FileMedium {
             directory,
             handle,
@@ -188,6 +191,7 @@ impl FileMedium {
             model,
             syncs,
             journal,
+            write_back,
             writes,
             _lock: lock,
         })
@@ -214,6 +218,12 @@ impl FileMedium {
     /// is done about it.
     pub fn fail_sync_after(&self, count: u64) {
         self.syncs.iter().for_each(|syncs| syncs.fail_after(count));
+    }
+
+    /// Sets the bytes that may become dirty before [`Medium::write_ahead`] begins to write them:
+    /// for tests. It is a share of the memory otherwise.
+    pub fn set_dirty_bytes_max(&self, bytes: u64) {
+        self.write_back.set_dirty_max(bytes);
     }
 
     /// Lets `handler` know of each write of a file of the log of a page medium that is about to
@@ -434,6 +444,12 @@ impl Medium for FileMedium {
 
     fn settle_is_due(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.is_due())
+    }
+
+    fn write_ahead(&self) {
+        if let (Some(syncs), Some(_)) = (&self.syncs, &self.journal) {
+            self.write_back.begin_if_due(syncs);
+        }
     }
 
     fn health(&self) -> Health {

@@ -18,6 +18,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -71,7 +72,7 @@ pub(super) struct PagedFile {
     round_ended: Condvar,
     /// Taken when dropped.
     watched: Option<Watched>,
-    _file: File,
+    file: File,
 }
 
 /// Path of a mapped file, and a number of its own: the file has another when it is renamed.
@@ -108,6 +109,10 @@ impl PagedFile {
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let address = map_aligned(&file, len, false).map_err(|errno| failed(errno.into()))?;
+        // Rows and leaves are found one by one: what lies around them is mostly not wanted, and
+        // those who read a range ask for it. A hint, which may be refused.
+        // SAFETY: the mapping was just made, and nobody else knows of it.
+        let _ = unsafe { madvise(address, len.next_multiple_of(PAGE), Advice::Random) };
         let watched = Some(watch(address, len.next_multiple_of(PAGE), &file, syncs.failure()));
         let paged = Arc::new(PagedFile {
             identity: Mutex::new(Identity::of(path.to_owned())),
@@ -118,7 +123,7 @@ impl PagedFile {
             rounds: Mutex::new(Rounds { is_running: false, next: 1, ended: 0, range: 0..0 }),
             round_ended: Condvar::new(),
             watched,
-            _file: file,
+            file,
         });
         FILES.write().insert(paged.begin(), Arc::downgrade(&paged));
         Ok(paged)
@@ -150,6 +155,15 @@ impl PagedFile {
         syncs.sync_closed()?;
         mapped.iter().for_each(|file| file.sync(file.begin()..file.end()));
         syncs.health().check()
+    }
+
+    /// Begins to write the mapped files of a medium back. What that could not write is reported by
+    /// the next sync, whose call this is not.
+    pub(super) fn begin_write_back(syncs: &Arc<Syncs>) {
+        for file in PagedFile::of_medium(syncs) {
+            // SAFETY: the call takes a descriptor, which is open as long as the file is mapped.
+            let _ = unsafe { libc::sync_file_range(file.file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+        }
     }
 
     /// Gives what is mapped from the file at `from` the path `to`.
@@ -299,6 +313,8 @@ impl Backing for PagedBacking {
             return Ok(());
         }
         let at = self.0.address.wrapping_byte_add(begin);
+        // In large pieces rather than page by page.
+        self.will_need(offset, len);
         // For reading: a page mapped for writing is dirty, and a sync would write it.
         // SAFETY: the range is within the mapping (the region checked it).
         let populated = unsafe { madvise(at, end - begin, Advice::LinuxPopulateRead) };
@@ -308,6 +324,13 @@ impl Backing for PagedBacking {
             Errno::FAULT | Errno::HWPOISON => Error::unreadable(&name(), offset).caused_by(io::Error::from(errno)),
             _ => Error::from_io(&name(), "populating", len, errno.into()),
         })
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let begin = offset as usize / PAGE * PAGE;
+        let at = self.0.address.wrapping_byte_add(begin);
+        // SAFETY: the range is within the mapping (the region checked it).
+        let _ = unsafe { madvise(at, (offset + len) as usize - begin, Advice::WillNeed) };
     }
 
     fn release(&self) {
