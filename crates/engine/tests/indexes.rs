@@ -83,7 +83,7 @@ fn open(medium: &Arc<SimMedium>, kinds: &[Kind]) -> Engine {
     let shared: Arc<dyn Medium> = medium.clone();
     let config = if kinds.contains(&Kind::Longest) { roomy() } else { config() };
     // With two indexes or four the log carries what small transactions write.
-    let config = Config { by_value: Some(kinds.len() % 2 == 0), ..config };
+    let config = Config { by_value: Some(kinds.len().is_multiple_of(2)), ..config };
     Engine::open(shared, config).unwrap_or_else(|error| panic!("{error}"))
 }
 

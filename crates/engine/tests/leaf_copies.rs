@@ -44,7 +44,7 @@ fn log_bytes(engine: &Engine) -> u64 {
 }
 
 /// Hazard: a hot entry takes all of a device before the next checkpoint, or a statement makes one.
-/// What it takes meanwhile is less than what it takes in the log, and is free afterwards.
+/// Meanwhile it takes less room than in the log, and that is free afterwards.
 #[test]
 fn a_hot_entry_between_two_checkpoints() {
     const ROUNDS: u32 = 12_000;

@@ -202,7 +202,7 @@ fn what_waits_for_a_checkpoint_is_bounded_by_its_log() {
         if checkpoint != last {
             (ends, last) = ([ends[1], volume], checkpoint);
         }
-        // What came since the last one began, which was not before the one before had ended.
+        // Commits since the last one began wait, which was not before the one before had ended.
         let waits = volume - ends[0];
         most = most.max((used, before, waits));
         assert!(used <= 2 * before + waits + AT_HAND, "{used} bytes, {before} before, {waits} bytes of log");

@@ -192,7 +192,9 @@ impl Allocator {
 
     /// Number of segments and directory pages still to be swept.
     pub(crate) fn unswept(&self) -> usize {
-        self.segments.free_segments().unswept_count() + self.directory_space.unswept_count()
+        // One lock after the other: those who hold the directory's may wait for the segments'.
+        let segments = self.segments.free_segments().unswept_count();
+        segments + self.directory_space.unswept_count()
     }
 
     /// Queues the pages in which a commit replaced rows, for [`Allocator::purge`].
