@@ -171,9 +171,21 @@ fn run(engine: &Engine, until: Until, mut watch: impl FnMut(u64, u64)) {
     }
 }
 
-/// Bytes that the log has taken since the pool was created.
+/// Segments of the journal there may be, and their bytes. A fence that finds all of them full has
+/// all files synced; they are made as they are needed.
+const SEGMENTS: usize = 16;
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// Files of the journal in a directory.
+fn journal_files(directory: &TempDir) -> usize {
+    let files = std::fs::read_dir(directory.path()).unwrap();
+    files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("journal.")).count()
+}
+
+/// Bytes that the log has taken since the pool was created. It has room, so nobody waits for it.
 fn log_volume(engine: &Engine) -> u64 {
     let log = engine.status().log;
+    assert!(log.can_switch(), "{log}");
     let active = log.generations.iter().find(|generation| generation.state == GenerationState::Active);
     let filled = active.map_or(0, |active| active.filled.iter().sum::<u64>());
     active.map_or(0, |active| active.activation) * u64::from(log.lanes) * log.lane_bytes + filled
@@ -190,7 +202,7 @@ fn what_waits_for_a_checkpoint_is_bounded_by_its_log() {
         None => (Until::Commits(COMMITS), Config { checkpoint_log_bytes: LOG_BYTES, ..usual }),
     };
     let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let inner = FileMedium::open_journaled(directory.path(), false, 64 << 20).unwrap();
+    let inner = FileMedium::open_journaled(directory.path(), false, SEGMENTS as u64 * SEGMENT_BYTES).unwrap();
     let disk = Arc::new(Disk { inner, settled: Default::default() });
     let engine = Engine::open(disk.clone() as Arc<dyn Medium>, config).unwrap();
     let settled = || [0, 1].map(|who| disk.settled[who].load(Ordering::Relaxed));
@@ -198,6 +210,7 @@ fn what_waits_for_a_checkpoint_is_bounded_by_its_log() {
     // Volumes of the log when the last checkpoints were there, the newest last.
     let (mut ends, mut last, mut most) = ([0; 2], 0, (0, 0, 0));
     run(&engine, until, |before, used| {
+        assert!(journal_files(&directory) < SEGMENTS, "the journal was full");
         let (volume, checkpoint) = (log_volume(&engine), engine.counters().checkpoint_csn);
         if checkpoint != last {
             (ends, last) = ([ends[1], volume], checkpoint);
