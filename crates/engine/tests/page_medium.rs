@@ -318,3 +318,41 @@ fn a_pool_with_a_journal_survives_a_loss_of_power() {
         assert_eq!(images, TRANSACTIONS);
     }
 }
+
+/// Hazard: what the journal has of a line is from before the line was synced in place, or from
+/// before another thread has stored into it. A killed process leaves all that it has stored, so
+/// here only the replay can spoil it.
+#[test]
+fn loads_side_by_side_survive_a_kill() {
+    for seed in 0..4 {
+        let directory = directory();
+        let (_medium, engine) = open(&directory, By::Journal);
+        let table = engine.create_table("loaded", b"").expect("there is room");
+        let load = |thread: u64| {
+            let mut random = Random::new(seed * 10 + thread);
+            let mut loaded = 0;
+            for _ in 0..40 {
+                let mut txn = engine.session(Isolation::ReadCommitted);
+                let rows = 20 + random.below(200);
+                for _ in 0..rows {
+                    txn.insert(&table, &vec![1; 100 + random.below(400) as usize]).expect("there is room");
+                }
+                txn.commit().expect("nothing fails");
+                loaded += rows;
+                if random.one_in(5) {
+                    engine.checkpoint().expect("nothing fails");
+                }
+            }
+            loaded
+        };
+        let loaded: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || load(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+        });
+        let image = power_lost(&files(directory.path()), &files(directory.path()), &mut Random::new(seed));
+        let (_medium, engine) = open(&image, By::Journal);
+        let table = engine.table("loaded").expect("it is there");
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        assert_eq!(crate::common::rows(&mut txn, &table).len() as u64, loaded, "seed {seed}");
+    }
+}
