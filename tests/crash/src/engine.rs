@@ -85,7 +85,7 @@ impl Subject for Scenario {
     }
 
     fn planted() -> &'static [Planted] {
-        planted::PLANTED
+        &planted::PLANTED
     }
 
     fn drills() -> &'static [Drill] {

@@ -68,6 +68,11 @@ pub struct Planted {
     pub shown_by: &'static str,
 }
 
+/// An entry of a list of planted errors.
+pub const fn planted(mutant: Mutant, rule: &'static str, error: &'static str, shown_by: &'static str) -> Planted {
+    Planted { mutant, rule, error, shown_by }
+}
+
 impl Planted {
     /// Its name, as the sources and `--plant` have it.
     pub fn name(&self) -> String {
