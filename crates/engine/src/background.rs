@@ -9,6 +9,7 @@ use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use crate::pool::checkpoints::Since;
 use crate::txn::compact;
+use perdura_pmem::planted;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,10 +55,11 @@ impl Background {
 
 fn spawn(pool: &Arc<Pool>, name: &str, run: fn(&Arc<Pool>)) -> JoinHandle<()> {
     let worker = pool.clone();
-    let started = std::thread::Builder::new().name(name.into()).spawn(move || {
+    let body = planted::inherited(Box::new(move || {
         let _attachment = worker.services().locality().attach();
         run(&worker);
-    });
+    }));
+    let started = std::thread::Builder::new().name(name.into()).spawn(body);
     started.expect("a thread can be started")
 }
 

@@ -144,7 +144,10 @@ fn recover(
     let named = open_named(&recovery, &tables)?;
     redo_tables(&recovery, |id| named.get(&id).map(|table| &**table))?;
     catalog.chain().fence();
-    medium.settle()?;
+    // Planted: what redo has stored is left to the kernel.
+    if !perdura_pmem::planted(Mutant::RecoveryUnsettled) {
+        medium.settle()?;
+    }
     // A prepared transaction keeps its records.
     let keeps_values = !recovery.prepared.is_empty() && Geometry::has_values(recovery.superblock.geometry);
     recovery.set_geometry(geometry.to_words(context.redo_form.is_by_value() || keeps_values));
@@ -168,6 +171,10 @@ fn recover(
 /// Redoes the records of the tables that `table_of` knows. It flushes every store; the caller
 /// fences.
 fn redo_tables<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+    // Planted: records are redone as they come, before what later ones carry is written.
+    if perdura_pmem::planted(Mutant::RedoBeforeValues) {
+        redo::redo(recovery, &table_of)?;
+    }
     if Geometry::has_values(recovery.superblock.geometry) {
         redo::write_values(recovery, &table_of)?;
     }

@@ -10,8 +10,8 @@ use crate::shrink::shrink;
 use crate::stages::{LogStage, StageClock, StageTimes};
 use crate::status::LogStatus;
 use crate::txn::{Home, LogTxn};
-use perdura_pmem::Region;
 use perdura_pmem::numa::current_cpu;
+use perdura_pmem::{Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -140,9 +140,18 @@ impl Log {
     /// # Errors
     /// Medium, FailStop.
     pub fn checkpoint(&self) -> Result<Csn> {
-        let settled = self.shared.settles.then(|| self.shared.flush_stored());
+        // Planted: the superblock names the checkpoint before what it covers is settled.
+        let is_late = perdura_pmem::planted(Mutant::SuperblockBeforeSettled);
+        let settle = || if is_late { self.shared.stored.load() } else { self.shared.flush_stored() };
+        // Planted: the checkpoint covers what was stored while the medium was settled, too.
+        let is_beyond = perdura_pmem::planted(Mutant::CheckpointBeyondSettled);
+        let newer = |csn| if is_beyond { self.shared.stored.load() } else { csn };
+        let settled = self.shared.settles.then(|| newer(settle()));
         let mut control = Control::lock(&self.shared);
         let csn = control.checkpoint(settled)?;
+        if is_late {
+            let _ = self.shared.medium.settle();
+        }
         shrink(&mut control, csn)?;
         Ok(csn)
     }

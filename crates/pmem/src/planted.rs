@@ -2,7 +2,7 @@
 
 use crate::Mutant;
 
-/// The body of a thread that the seeded scheduler starts.
+/// The body of a thread.
 type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Whether the mutant is planted in this thread now.
@@ -13,24 +13,22 @@ type Body<'env> = Box<dyn FnOnce() + Send + 'env>;
 /// and an entry of the explorer's list. They exist only with the feature `planted`, which the
 /// explorer alone turns on; without it [`planted`] is the constant `false`.
 ///
-/// An error is planted in a thread, and in the threads that the seeded scheduler starts for it: so
-/// several can be tried at once.
+/// An error is planted in a thread, and in the threads that it starts by way of the seeded
+/// scheduler, or with a body that is [`inherited`]: so several can be tried at once.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn planted(_mutant: Mutant) -> bool {
     false
 }
 
-/// The body of a thread that has the errors of the calling one: none.
+/// The body of a thread that has the error of the calling one: none.
 #[cfg(not(feature = "planted"))]
-pub(crate) fn inherited(body: Body<'_>) -> Body<'_> {
+pub fn inherited(body: Body<'_>) -> Body<'_> {
     body
 }
 
 #[cfg(feature = "planted")]
-pub(crate) use switched::inherited;
-#[cfg(feature = "planted")]
-pub use switched::{InForce, Planting, planted};
+pub use switched::{InForce, Planting, inherited, planted};
 
 #[cfg(feature = "planted")]
 mod switched {
@@ -107,7 +105,7 @@ mod switched {
     }
 
     /// The body of a thread that has the error of the calling one.
-    pub(crate) fn inherited(body: Body<'_>) -> Body<'_> {
+    pub fn inherited(body: Body<'_>) -> Body<'_> {
         match PLANTING.with_borrow(Clone::clone) {
             None => body,
             Some(planting) => Box::new(move || {

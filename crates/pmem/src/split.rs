@@ -6,10 +6,11 @@
 
 use crate::checksum::crc32c;
 use crate::error::{Error, ErrorKind as Kind, Result};
-use crate::file::FileMedium;
-use crate::file::is_segment;
+use crate::file::{FileMedium, end_journal_beside, is_segment};
 use crate::health::Health;
 use crate::medium::{Medium, MediumInfo, is_name};
+use crate::mutant::Mutant;
+use crate::planted;
 use crate::region::Region;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -55,10 +56,31 @@ impl SplitMedium {
     ) -> Result<SplitMedium> {
         let pair = known(log.directory(), directory)?.map_or_else(|| Ok(Pair { id: random()?, epoch: 0 }), Ok)?;
         let data = open()?;
-        let next = Pair { epoch: pair.epoch + 1, ..pair };
+        if !data.is_journal_apart() {
+            // The data had a journal beside the log: that was memory then, and is not now.
+            end_journal_beside(log.directory(), directory)?;
+        }
+        // Planted: copies of both look like what goes on.
+        let raised = u64::from(!planted(Mutant::EpochNotRaised));
+        let next = Pair { epoch: pair.epoch.wrapping_add(raised), ..pair };
+        // Planted: the data's first, so that a start that is cut off leaves it ahead of the log's.
+        if planted(Mutant::DataPairWrittenFirst) {
+            next.write(&data, Half::Data)?;
+        }
         next.write(&log, Half::Log)?;
         next.write(&data, Half::Data)?;
         Ok(SplitMedium { log, data })
+    }
+
+    /// Joins two directories that were used together last, to be read as
+    /// [`FileMedium::open_to_read`] does.
+    ///
+    /// # Errors
+    /// Those of [`SplitMedium::join`]; `NotFound` if they hold no pool.
+    pub fn open_to_read(log: &Path, directory: &Path) -> Result<SplitMedium> {
+        known(log, directory)?;
+        let of_log = FileMedium::open_to_read(log, None)?;
+        Ok(SplitMedium { data: FileMedium::open_to_read(directory, Some(log))?, log: Arc::new(of_log) })
     }
 
     /// Refuses a directory of which the other half lies elsewhere.
@@ -85,13 +107,11 @@ fn known(log: &Path, data: &Path) -> Result<Option<Pair>> {
     let (log_name, data_name) = (log.display().to_string(), data.display().to_string());
     let refuse = |what: &str, seen: String| Err(Error::mismatch(what, &seen));
     match (of_log, of_data) {
-        (Some(of_log), Some(of_data)) if of_log.id != of_data.id => {
+        // Planted: whatever lies there is taken for the pool's.
+        (Some(of_log), Some(of_data)) if of_log.id != of_data.id && !planted(Mutant::ForeignHalfTaken) => {
             refuse(&log_name, format!("has the log of another pool than that of {data_name}"))
         }
-        // The log's is written first.
-        (Some(of_log), Some(of_data)) if (of_data.epoch..=of_data.epoch + 1).contains(&of_log.epoch) => {
-            Ok(Some(of_log))
-        }
+        (Some(of_log), Some(of_data)) if are_of_one_time(of_log, of_data) => Ok(Some(of_log)),
         (Some(of_log), Some(of_data)) if of_log.epoch < of_data.epoch => {
             refuse(&log_name, format!("is an older copy: {data_name} was in use since"))
         }
@@ -106,6 +126,12 @@ fn known(log: &Path, data: &Path) -> Result<Option<Pair>> {
         // The creation was cut off before anything was in either.
         _ => Ok(None),
     }
+}
+
+/// Whether two halves were opened together last. The log's is written first.
+fn are_of_one_time(of_log: Pair, of_data: Pair) -> bool {
+    // Planted: an older copy is taken for the half that it was.
+    [Some(of_data.epoch), of_data.epoch.checked_add(1)].contains(&Some(of_log.epoch)) || planted(Mutant::OlderHalfTaken)
 }
 
 /// Which half of a pool a directory is; `None` if it is none.
@@ -158,7 +184,8 @@ impl Pair {
         let (words, rest) = bytes.as_chunks();
         let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let is_whole = bytes.len() as u64 == PAIR_BYTES && rest.is_empty();
-        if !is_whole || words[0] != MAGIC || words[5] != checksum(&words) {
+        let is_half = |words: &[u64]| [Half::Log, Half::Data].iter().any(|half| words[4] == *half as u64);
+        if !is_whole || words[0] != MAGIC || words[5] != checksum(&words) || !is_half(&words) {
             return Err(Error::damaged_file(&what, 0, "it does not say which two directories are one pool's"));
         }
         if words[4] != half as u64 {

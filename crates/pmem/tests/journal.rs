@@ -95,7 +95,7 @@ fn bytes_of(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
 }
 
 #[test]
-fn a_fence_is_one_write_whatever_files_it_covers() {
+pub fn a_fence_is_one_write_whatever_files_it_covers() {
     let disk = Disk::new();
     let (a, b) = (disk.file("a", 64 << 10), disk.file("b", 64 << 10));
     a.persist(0, 8);
@@ -121,7 +121,7 @@ fn a_fence_is_one_write_whatever_files_it_covers() {
 /// Hazard: what a bulk load flushes is synced in place; older pieces of the journal must not come
 /// back over it.
 #[test]
-fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
+pub fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
     let disk = Disk::new();
     let region = disk.file("a", 1 << 20);
     region.store(4096, 1);
@@ -135,10 +135,23 @@ fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
     let synced = bytes_of((0..1 << 17).map(|word| if word < 400 << 7 { 2 } else { 0 }));
     let words = replayed(&disk.image(&[("a", synced)]), "a");
     assert_eq!((words[512], words[100 << 10]), (2, 1));
+    // What is fenced there later counts.
+    region.store(4096, 3);
+    region.persist(4096, 8);
+    for page in 0..256 {
+        region.store(page * 4096, 4);
+    }
     for page in 0..1000 {
         region.flush(page % 256 * 4096, 8);
     }
     assert_eq!(disk.syncs(|| region.fence()), 2, "so are many ranges");
+    region.store(0, 5);
+    region.persist(0, 8);
+    let synced: Vec<_> = region.words(0, 1 << 17).collect();
+    let mut expected = synced.clone();
+    expected[0] = 5;
+    let unwritten = bytes_of([4].into_iter().chain(synced.into_iter().skip(1)));
+    assert!(replayed(&disk.image(&[("a", unwritten)]), "a") == expected);
     // To flush a word is to flush its line, wherever in it the flushed range begins and ends.
     region.persist(16 * 8, 64);
     region.persist((60 << 10) * 8, 64);
@@ -152,7 +165,7 @@ fn what_is_much_is_synced_and_older_pieces_of_it_are_void() {
 }
 
 #[test]
-fn a_checkpoint_syncs_the_files_and_ends_the_journal_before_it() {
+pub fn a_checkpoint_syncs_the_files_and_ends_the_journal_before_it() {
     let disk = Disk::new();
     let (region, closed) = (disk.file("a", 8192), disk.file("closed", 4096));
     region.store(0, 1);
@@ -161,7 +174,8 @@ fn a_checkpoint_syncs_the_files_and_ends_the_journal_before_it() {
     closed.persist(0, 8);
     drop(closed);
     region.store(8, 1);
-    disk.medium.settle().expect("nothing fails");
+    let settle = || disk.medium.settle().expect("nothing fails");
+    assert_eq!(disk.syncs(settle), 4, "each file is synced, and both headers of the segment are void");
     // As the files are on the disk; then words that only a later fence has.
     region.store(0, 2);
     region.persist(0, 8);
@@ -169,6 +183,45 @@ fn a_checkpoint_syncs_the_files_and_ends_the_journal_before_it() {
     let words = replayed(&image, "a");
     assert_eq!((words[0], words[1], words[8]), (2, 1, 7), "a line is whole, and no other piece is left");
     assert_eq!(replayed(&image, "closed"), [7; 512], "nor one of a file that was closed");
+}
+
+/// Stores a number in each word of a file and fences, for all numbers of a range. Those of `LONG`
+/// take two segments.
+fn write_all(region: &Region, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        (0..region.len() / 8).for_each(|word| region.store(word * 8, number));
+        region.persist(0, region.len());
+    }
+}
+
+const LONG: u64 = 200;
+
+/// Hazard: a segment that is used again has an older name than the one before it.
+#[test]
+pub fn segments_are_replayed_in_the_order_of_their_groups() {
+    let disk = Disk::new();
+    let region = disk.file("a", 112 << 10);
+    write_all(&region, 1..=LONG);
+    disk.medium.settle().expect("nothing fails");
+    write_all(&region, LONG + 1..=2 * LONG);
+    let words = replayed(&disk.image(&[("a", bytes_of(vec![LONG; 14 << 10]))]), "a");
+    assert!(words.iter().all(|word| *word == 2 * LONG));
+}
+
+/// Hazard: a checkpoint that is cut off has voided a later segment, and not an earlier one.
+#[test]
+pub fn a_checkpoint_that_is_cut_off_leaves_no_older_content_in_force() {
+    // One sync, and two headers of each segment.
+    for after in 0..5 {
+        let disk = Disk::new();
+        let region = disk.file("a", 112 << 10);
+        write_all(&region, 1..=LONG);
+        disk.medium.fail_sync_after(after);
+        disk.medium.settle().expect_err("it was told to fail");
+        let Disk { medium, directory } = disk;
+        drop((region, medium));
+        assert!(replayed(&directory, "a").iter().all(|word| *word == LONG), "sync {after}");
+    }
 }
 
 #[test]
@@ -193,7 +246,7 @@ fn a_journal_that_is_full_begins_anew_once_the_files_are_synced() {
 
 /// Hazard: pieces of a file that is gone are replayed into another of its name.
 #[test]
-fn a_new_file_gets_nothing_of_an_old_one_with_its_name() {
+pub fn a_new_file_gets_nothing_of_an_old_one_with_its_name() {
     let disk = Disk::new();
     let old = disk.file("a", 4096);
     old.store(0, 1);
@@ -209,12 +262,13 @@ fn a_new_file_gets_nothing_of_an_old_one_with_its_name() {
 }
 
 #[test]
-fn a_renamed_file_keeps_what_was_fenced_under_both_names() {
+pub fn a_renamed_file_keeps_what_was_fenced_under_both_names() {
     let disk = Disk::new();
     let mut region = disk.file("old", 4096);
     region.store(0, 1);
     region.persist(0, 8);
-    disk.medium.rename("old", "new").expect("it is there");
+    let rename = || disk.medium.rename("old", "new").expect("it is there");
+    assert_eq!(disk.syncs(rename), 2, "the file is synced before the journal forgets its name");
     region.store(64, 2);
     region.persist(64, 8);
     assert!(region.rename("new"));
@@ -258,7 +312,7 @@ fn what_was_acknowledged_before_a_failure_is_there() {
 }
 
 #[test]
-fn a_damaged_journal_is_refused_and_a_torn_end_is_not() {
+pub fn a_damaged_journal_is_refused_and_a_torn_end_is_not() {
     let disk = Disk::new();
     let region = disk.file("a", 4096);
     for value in 1..=3 {
@@ -279,6 +333,9 @@ fn a_damaged_journal_is_refused_and_a_torn_end_is_not() {
     assert_eq!(damage(&|bytes| bytes[HEADER + 2 * 4096 + 30] ^= 1).0.expect("the end is torn"), 2);
     assert_eq!(damage(&|bytes| bytes.truncate(HEADER + 4096 + 10)).0.expect("the file is short"), 1);
     assert_eq!(damage(&|bytes| bytes[20] ^= 1).0.expect("the header has a copy"), 3);
+    let (refused, image) = damage(&|bytes| bytes[HEADER + 4096 + 30] ^= 1);
+    assert_eq!(refused.expect_err("the last group was written after it").kind(), ErrorKind::Poisoned);
+    assert_eq!(fs::read(image.path().join("a")).expect("it is there"), [0; 4096], "nothing was changed");
     let (refused, image) = damage(&|bytes| bytes[HEADER + 30] ^= 1);
     let error = refused.expect_err("the groups behind it were written after it");
     let file = image.path().join(&name).display().to_string();

@@ -12,6 +12,8 @@ mod many_mappings;
 mod modelled;
 mod numa;
 mod paged;
+#[cfg(feature = "planted")]
+mod planted;
 mod prefault;
 mod recorder;
 mod scheduler;

@@ -19,6 +19,7 @@ pub mod rekeyed;
 pub mod run;
 pub mod scenario;
 mod scripts;
+mod settling;
 pub mod shrinking;
 mod slot;
 pub mod standing;

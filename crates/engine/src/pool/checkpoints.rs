@@ -8,8 +8,8 @@
 //! ahead, so that there is never much to sync.
 
 use crate::config::Config;
-use perdura_pmem::Medium;
 use perdura_pmem::sync::{Condvar, Mutex};
+use perdura_pmem::{Medium, Mutant};
 use std::time::Duration;
 
 /// How often the thread looks whether a checkpoint is due.
@@ -88,10 +88,16 @@ impl Checkpoints {
         since.periods += 1;
         let is_due = since.periods >= self.periods
             || state.is_asked && since.periods >= PERIODS_ASKED
-            || volume().saturating_sub(since.volume) >= self.log_bytes
-            || medium.settle_is_due();
+            || self.is_long(volume().saturating_sub(since.volume))
+            || is_half_full(medium);
         state.is_asked &= !is_due;
         (!state.stops).then_some(is_due)
+    }
+
+    /// Whether so many bytes of log make one due.
+    fn is_long(&self, bytes: u64) -> bool {
+        // Planted: however long the next redo would be.
+        bytes >= self.log_bytes && !perdura_pmem::planted(Mutant::LogVolumeUnheeded)
     }
 
     /// Ends the wait for good.
@@ -99,4 +105,10 @@ impl Checkpoints {
         self.state.lock().stops = true;
         self.woken.notify_all();
     }
+}
+
+/// Whether the medium's journal makes one due.
+fn is_half_full(medium: &dyn Medium) -> bool {
+    // Planted: it is left to the fence that finds the journal full.
+    medium.settle_is_due() && !perdura_pmem::planted(Mutant::JournalHalfFullUnheeded)
 }

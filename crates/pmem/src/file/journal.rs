@@ -19,11 +19,14 @@ mod format;
 mod replay;
 mod segment;
 
+pub(super) use replay::Overlay;
 pub(super) use segment::Home;
 
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore};
 use super::syncs::Syncs;
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
+use crate::planted;
 use crate::split_mix::SplitMix64;
 use blocks::Blocks;
 use format::{GROUP_HEAD, Header, Piece, SEGMENT_BYTES, seal};
@@ -148,13 +151,23 @@ impl State {
 ///
 /// Errors: as [`Journal::open`].
 pub(super) fn end_journal(directory: &Path) -> Result<()> {
-    let syncs = Syncs::new(directory.display().to_string());
-    replay::replay(&Home::Directory(directory.to_owned()), directory, &syncs).map(|_| ())
+    end_journal_at(&Home::own(directory), directory)
+}
+
+/// The same for a journal in the directory of the log, if the next one will not lie there.
+///
+/// Errors: as [`Journal::open`].
+pub(crate) fn end_journal_beside(log: &Path, directory: &Path) -> Result<()> {
+    end_journal_at(&Home::of_log(log, None), directory)
+}
+
+fn end_journal_at(home: &Home, directory: &Path) -> Result<()> {
+    replay::replay(home, directory, &Syncs::new(directory.display().to_string())).map(|_| ())
 }
 
 /// Whether a file of this name is a journal's.
 pub(crate) fn is_segment(name: &str) -> bool {
-    segment::segment_number(name).is_some()
+    segment::is_segment(name)
 }
 
 /// A word that no use of a segment before has had.
@@ -178,7 +191,7 @@ impl Journal {
             segments_max: (bytes as usize / SEGMENT_BYTES).max(SEGMENTS_LEAST),
             state: Mutex::new(State {
                 pending: Pending::default(),
-                next: replayed.last + 1,
+                next: replayed.last.wrapping_add(1),
                 written: replayed.last,
                 is_writing: false,
                 is_settling: false,
@@ -203,7 +216,9 @@ impl Journal {
     /// name so far.
     pub(super) fn forget(&self, name: &str) {
         let mut state = self.room();
-        if state.named.contains(name) || state.named_before.contains(name) {
+        // Planted: whoever takes the name gets what the journal has of the one before.
+        let is_named = state.named.contains(name) || state.named_before.contains(name);
+        if is_named && !planted(Mutant::NameNotForgotten) {
             state.pending.push(Piece::Forget { name });
             self.written(state);
         }
@@ -221,7 +236,8 @@ impl Journal {
     /// Waits until the group that is being made is written, and writes it if nobody else does.
     fn written(&self, mut state: MutexGuard<'_, State>) {
         let own = state.next;
-        while state.written < own {
+        // Planted: whoever joins a group takes it for written.
+        while state.written < own && !planted(Mutant::GroupJoinedIsWritten) {
             if state.is_writing || state.settles_next {
                 self.changed.wait(&mut state);
                 continue;
@@ -335,7 +351,14 @@ impl Journal {
         }
         state.named_before.extend(named);
         let voided = MutexGuard::unlocked(state, || -> Result<()> {
-            PagedFile::sync_all(&self.syncs)?;
+            // Planted: what the segments hold is taken to be in the files.
+            if !planted(Mutant::SegmentsVoidUnsynced) {
+                PagedFile::sync_all(&self.syncs)?;
+            }
+            // Planted: the newest first, so that older ones count without it.
+            if planted(Mutant::NewestSegmentVoidFirst) {
+                full.make_contiguous().reverse();
+            }
             full.iter_mut().try_for_each(|segment| segment.void(&self.syncs))
         });
         state.is_settling = false;

@@ -56,7 +56,8 @@ impl FileMapping {
     ) -> Result<FileMapping> {
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
-        let address = map_aligned(file, len, synchronous).map_err(|errno| failed(errno.into()))?;
+        let sharing = if synchronous { Sharing::Synchronous } else { Sharing::Shared };
+        let address = map_aligned(file, len, sharing).map_err(|errno| failed(errno.into()))?;
         let mut mapping =
             FileMapping { name: what.to_owned(), address, len, functions: PLAIN, released: Mutex::new(false) };
         mapping.functions = mapping.choose(file, granularity).map_err(failed)?;
@@ -148,8 +149,18 @@ impl Drop for FileMapping {
     }
 }
 
-/// Maps `len` bytes of `file` at a multiple of [`ALIGN`], with MAP_SYNC if `synchronous`.
-pub(super) fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix::io::Result<*mut c_void> {
+/// Whose stores into a mapping are.
+#[derive(Clone, Copy)]
+pub(super) enum Sharing {
+    Shared,
+    /// With MAP_SYNC.
+    Synchronous,
+    /// The process' own: they never reach the file.
+    Private,
+}
+
+/// Maps `len` bytes of `file` at a multiple of [`ALIGN`].
+pub(super) fn map_aligned(file: &File, len: usize, sharing: Sharing) -> rustix::io::Result<*mut c_void> {
     let mapped = len.next_multiple_of(PAGE);
     let reserved = mapped + ALIGN;
     // SAFETY: a new private range without access.
@@ -159,7 +170,11 @@ pub(super) fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix:
     let lead = start.cast::<u8>().align_offset(ALIGN);
     let address = start.wrapping_byte_add(lead);
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    let sharing = if synchronous { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
+    let sharing = match sharing {
+        Sharing::Shared => MapFlags::SHARED,
+        Sharing::Synchronous => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+        Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
+    };
     // SAFETY: replaces only a part of the range just reserved.
     let result = unsafe { mmap(address, len, protection, sharing | MapFlags::FIXED, file, 0) };
     // SAFETY: gives back what is left of the reservation on either side (all of it on failure).
@@ -181,7 +196,7 @@ pub(super) fn map_aligned(file: &File, len: usize, synchronous: bool) -> rustix:
 
 /// Whether `file` (of at least one page) can be mapped with MAP_SYNC.
 pub(super) fn can_map_sync(file: &File) -> bool {
-    match map_aligned(file, PAGE, true) {
+    match map_aligned(file, PAGE, Sharing::Synchronous) {
         Ok(address) => {
             // SAFETY: just mapped, used by nobody.
             let _ = unsafe { munmap(address, PAGE) };

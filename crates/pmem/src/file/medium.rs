@@ -6,18 +6,21 @@
 use super::allocate::{allocate, fill};
 use super::fence::{JOURNALED, LOGGED, MAPPED};
 use super::ffi::{BadBlock, Source};
-use super::journal::{Home, Journal, end_journal, is_segment};
+use super::journal::{Home, Journal, Overlay, end_journal, is_segment};
 use super::mapping::FileMapping;
 use super::paged::{FenceLog, PagedBacking, PagedFile};
 use super::probe::{Found, probe};
 use super::syncs::Syncs;
+use super::viewed::ViewedFile;
 use super::write_back::WriteBack;
 use super::written::{Writes, WrittenBacking, WrittenFile};
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::medium::{Granularity, Medium, MediumInfo, Mode, check_name, is_name};
 use crate::model::{Device as ModelDevice, Model};
+use crate::mutant::Mutant;
 use crate::numa::{Device, node_of_each_cpu};
+use crate::planted;
 use crate::region::{Backing, Mapping, PLAIN, Region};
 use rustix::fs::{Advice, FlockOperation, fadvise, flock, fsync, statvfs};
 use rustix::io::Errno;
@@ -60,6 +63,10 @@ pub struct FileMedium {
     journal: Option<Arc<Journal>>,
     /// Of the same: no other is dirty for long.
     write_back: WriteBack,
+    /// The journal lies in the directory of the log.
+    is_journal_apart: bool,
+    /// Of a medium that is only read: what its files show beyond what they have.
+    overlay: Option<Overlay>,
     writes: Arc<Writes>,
     // Held, not read: the lock goes with the descriptor.
     _lock: File,
@@ -125,8 +132,7 @@ impl FileMedium {
         let mut medium = FileMedium::paged(directory, create_dir)?;
         match &medium.syncs {
             Some(syncs) => {
-                medium.journal =
-                    Some(Arc::new(Journal::open(Home::Directory(directory.to_owned()), directory, bytes, syncs)?))
+                medium.journal = Some(Arc::new(Journal::open(Home::own(directory), directory, bytes, syncs)?))
             }
             None => end_journal(directory)?,
         }
@@ -150,14 +156,31 @@ impl FileMedium {
         // A journal from before the log had a directory of its own.
         end_journal(directory)?;
         if let Some(syncs) = &medium.syncs {
-            medium.journal = Some(Arc::new(Journal::open(
-                Home::Memory(home.clone(), home.directory.clone()),
-                directory,
-                bytes,
-                syncs,
-            )?));
+            let place = Home::of_log(&home.directory, Some(home.clone()));
+            medium.journal = Some(Arc::new(Journal::open(place, directory, bytes, syncs)?));
+            medium.is_journal_apart = true;
         }
         Ok(medium)
+    }
+
+    /// Opens `directory` to be read as its next opening would find it, and changes nothing there:
+    /// what a journal in it has for the files shows in memory alone, and so does that of its data
+    /// in the directory `log`, if that is another. Files are neither made, renamed nor removed, and
+    /// what is stored reaches none.
+    ///
+    /// Errors: `NotFound`, `InUse`, `Poisoned` (a journal is damaged), `Unsupported` (it is of a
+    /// newer build), `Io`.
+    pub fn open_to_read(directory: &Path, log: Option<&Path>) -> Result<FileMedium> {
+        let medium = FileMedium::locked(directory, false, |_, found| match found.is_dax() {
+            true => Ok((Mode::Dax, found.granularity)),
+            false => Ok((Mode::Emulated, Granularity::CacheLine)),
+        })?;
+        let mut overlay = Overlay::default();
+        overlay.add(&Home::own(directory), directory)?;
+        if let Some(log) = log {
+            overlay.add(&Home::of_log(log, None), directory)?;
+        }
+        Ok(FileMedium { overlay: Some(overlay), ..medium })
     }
 
     /// Locks the directory; `choose` tells how it is used, by its name and what was found below it.
@@ -180,7 +203,8 @@ impl FileMedium {
         let (mode, granularity) = choose(&what, &found)?;
         let device = Device::of(&metadata);
         let directory = directory.to_owned();
-        let (model, syncs, journal, write_back, writes) = (None, None, None, WriteBack::new(), Arc::default());
+        let (model, syncs, journal, overlay) = (None, None, None, None);
+        let (write_back, writes) = (WriteBack::new(), Arc::default());
         Ok(FileMedium {
             directory,
             handle,
@@ -192,6 +216,8 @@ impl FileMedium {
             syncs,
             journal,
             write_back,
+            is_journal_apart: false,
+            overlay,
             writes,
             _lock: lock,
         })
@@ -247,6 +273,19 @@ impl FileMedium {
         is_name(name) && !is_segment(name)
     }
 
+    /// Whether the journal lies in the directory of the log.
+    pub(crate) fn is_journal_apart(&self) -> bool {
+        self.is_journal_apart
+    }
+
+    /// Refuses to change a medium that is only read.
+    fn check_writable(&self, what: &str) -> Result<()> {
+        match self.overlay {
+            Some(_) => Err(Error::unsupported(what, "a change in a directory that was opened to be read")),
+            None => Ok(()),
+        }
+    }
+
     /// The directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
@@ -282,6 +321,11 @@ impl FileMedium {
                 let functions = if self.journal.is_some() { JOURNALED } else { MAPPED };
                 (paged.address().cast(), functions, Box::new(PagedBacking(paged)))
             }
+            None if self.overlay.is_some() => {
+                let parts = self.overlay.iter().flat_map(|overlay| overlay.parts(name));
+                let viewed = ViewedFile::new(what, &file, len, parts)?;
+                (viewed.base(), PLAIN, Box::new(viewed))
+            }
             None => {
                 let backing = FileMapping::new(what, &file, len, self.mode == Mode::Dax, self.granularity)?;
                 (backing.base(), backing.functions(), Box::new(backing))
@@ -314,6 +358,7 @@ impl FileMedium {
         check_name(name)?;
         self.health().check()?;
         let (path, what) = self.path(name);
+        self.check_writable(&what)?;
         if let Some(journal) = &self.journal {
             journal.forget(name);
         }
@@ -336,7 +381,7 @@ impl FileMedium {
     fn find(&self, name: &str, map: impl FnOnce(&str, File, u64) -> Result<Region>) -> Result<Region> {
         check_name(name)?;
         let (path, what) = self.path(name);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = OpenOptions::new().read(true).write(self.overlay.is_none()).open(&path);
         let file = file.map_err(|source| Error::from_io(&what, "opening", 0, source))?;
         let metadata = file.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
         self.check_bad_blocks(&what, &file)?;
@@ -381,6 +426,7 @@ impl Medium for FileMedium {
         check_name(name)?;
         self.health().check()?;
         let (path, what) = self.path(name);
+        self.check_writable(&what)?;
         std::fs::remove_file(path).map_err(|source| Error::from_io(&what, "removing", 0, source))
     }
 
@@ -389,10 +435,14 @@ impl Medium for FileMedium {
         check_name(to)?;
         self.health().check()?;
         let ((path, what), (target, _)) = (self.path(from), self.path(to));
+        self.check_writable(&what)?;
         if let (Some(journal), Some(syncs)) = (&self.journal, &self.syncs) {
             // Pieces of the journal are under the old name, and a file of the new one is replaced.
             for (name, path) in [(from, &path), (to, &target)] {
-                syncs.sync_file(path)?;
+                // Planted: the journal forgets what it alone has.
+                if !planted(Mutant::RenamedUnsynced) {
+                    syncs.sync_file(path)?;
+                }
                 journal.forget(name);
             }
             self.health().check()?;

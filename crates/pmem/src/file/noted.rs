@@ -2,6 +2,8 @@
 //! flushed, drained and copied to.
 
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore, extend};
+use crate::mutant::Mutant;
+use crate::planted;
 use crate::region::{Functions, PLAIN};
 use crate::units::LINE_BYTES;
 use smallvec::SmallVec;
@@ -39,7 +41,10 @@ impl NotedFile {
 
     fn add(&mut self, range: &Range<usize>) {
         let range = whole_lines(&self.file, range);
-        extend(&mut self.cover, &range);
+        // Planted: a sync of much takes what was flushed first.
+        if !planted(Mutant::SyncOfFirstFlush) {
+            extend(&mut self.cover, &range);
+        }
         if !self.is_large() {
             self.add_lines(range);
         }
@@ -105,7 +110,10 @@ impl Noted {
             if with_this > FENCE_BYTES {
                 let below = journal.now();
                 noted.file.sync(noted.cover.clone());
-                journal.void(&noted.file, &noted.cover, below);
+                // Planted: older pieces of what was synced stay in force.
+                if !planted(Mutant::SyncLeavesOlderPieces) {
+                    journal.void(&noted.file, &noted.cover, below);
+                }
                 continue;
             }
             bytes = with_this;

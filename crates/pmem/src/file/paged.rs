@@ -4,9 +4,11 @@
 //! written to the medium's journal. Threads that fence the same file at once share a sync.
 
 use super::bus::{Watched, watch};
-use super::mapping::{PAGE, map_aligned};
+use super::mapping::{PAGE, Sharing, map_aligned};
 use super::syncs::Syncs;
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
+use crate::planted;
 use crate::region::Backing;
 use crate::units::WORD_BYTES;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -108,7 +110,7 @@ impl PagedFile {
         let what = &*path.display().to_string();
         let failed = |source: io::Error| Error::from_io(what, "mapping", len, source);
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
-        let address = map_aligned(&file, len, false).map_err(|errno| failed(errno.into()))?;
+        let address = map_aligned(&file, len, Sharing::Shared).map_err(|errno| failed(errno.into()))?;
         // Rows and leaves are found one by one: what lies around them is mostly not wanted, and
         // those who read a range ask for it. A hint, which may be refused.
         // SAFETY: the mapping was just made, and nobody else knows of it.
@@ -271,7 +273,8 @@ impl PagedFile {
 
 impl Drop for PagedFile {
     fn drop(&mut self) {
-        if self.log.is_some() {
+        // Planted: a checkpoint passes by files that are closed.
+        if self.log.is_some() && !planted(Mutant::ClosedFileUnsynced) {
             // Before it is no longer among those mapped.
             self.syncs.note_closed(self.identity.lock().path.clone());
         }

@@ -9,6 +9,7 @@ use super::rekeyed;
 use super::scenario::{
     CONTENDED, CROWDED, EMPTIED, KEYS_BY_VALUE, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario,
 };
+use super::settling;
 use super::shrinking;
 use super::standing;
 use super::verdict;
@@ -19,7 +20,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 31] = [
+pub const DRILLS: [Drill; 33] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -50,6 +51,8 @@ pub const DRILLS: [Drill; 31] = [
     Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
     Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
     Drill { name: "failed sync", seeds: 60, run: failed_sync },
+    Drill { name: "settled checkpoints", seeds: 1, run: settled_checkpoints },
+    Drill { name: "checkpoints by themselves", seeds: 1, run: checkpoints_by_themselves },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
 ];
 
@@ -147,6 +150,16 @@ fn tables_defined_anew(_seed: u64, _stall: Stall) -> Result<(), String> {
 /// A sync of a page medium fails, by the seed's number.
 fn failed_sync(seed: u64, _stall: Stall) -> Result<(), String> {
     failing::run(seed, scenario("pages")?.config())
+}
+
+/// A checkpoint of a medium that settles, and a recovery there.
+fn settled_checkpoints(_seed: u64, _stall: Stall) -> Result<(), String> {
+    settling::in_order(&scenario("pages")?.config())
+}
+
+/// Checkpoints that a medium, or the length of its log, makes due.
+fn checkpoints_by_themselves(_seed: u64, _stall: Stall) -> Result<(), String> {
+    settling::by_themselves(&scenario("pages")?.config())
 }
 
 /// After a failed persist the pool takes no more changes, even if the next persist would work

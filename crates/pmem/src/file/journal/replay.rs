@@ -4,11 +4,13 @@
 //! fenced they have the content of its last fence, or a later one. All of it is durable before the
 //! segments are voided, so a replay that is cut off is done again.
 
-use super::format::{BLOCK, Found, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
-use super::segment::{Home, Segment, segment_name, segment_number};
+use super::format::{self, BLOCK, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
+use super::segment::{Home, Segment, is_segment};
 use crate::error::{Error, Result};
 use crate::file::syncs::Syncs;
 use crate::medium::is_name;
+use crate::mutant::Mutant;
+use crate::planted;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,28 +30,12 @@ pub(super) struct Replayed {
 ///
 /// Errors: `Poisoned` (a group or segment is damaged), `Unsupported` (of a newer build), `Io`.
 pub(super) fn replay(home: &Home, directory: &Path, syncs: &Syncs) -> Result<Replayed> {
-    let numbers = segments(home.directory())?;
-    let mut used = Vec::new();
-    for number in &numbers {
-        let mut read = Used::open(home.directory(), *number)?;
-        match Header::decode(&read.load(0..HEADER_BLOCKS * BLOCK)?) {
-            Found::Valid(header) => used.push(Used { header, ..read }),
-            Found::Void => {}
-            Found::Newer(version) => {
-                let seen = format!("a journal of format {version}, written by a newer build");
-                return Err(Error::unsupported(&read.what, &seen));
-            }
-        }
-    }
-    used.sort_by_key(|segment| segment.header.first);
-    let mut survey = Survey::default();
-    let last = each_group(&mut used, &mut |what, group| survey.group(what, group))?;
-    let mut target = Target { directory, files: FxHashMap::default() };
-    each_group(&mut used, &mut |what, group| survey.apply(what, group, &mut target))?;
-    target.sync()?;
+    let mut files = Files { directory, open: FxHashMap::default() };
+    let Found { used, numbers, last } = replay_to(home, &mut files)?;
+    files.sync()?;
     // The older ones first: a younger one must not be gone while they count.
     let mut segments = Vec::new();
-    for number in used.iter().map(|used| used.number).chain(numbers.iter().copied()) {
+    for number in used.iter().map(|used| used.number).chain(numbers) {
         if segments.iter().all(|segment: &Segment| segment.number() != number) {
             let mut segment = home.open(number)?;
             if segments.len() < used.len() {
@@ -61,13 +47,73 @@ pub(super) fn replay(home: &Home, directory: &Path, syncs: &Syncs) -> Result<Rep
     Ok(Replayed { segments, last })
 }
 
-/// Numbers of the segments in a directory.
-fn segments(directory: &Path) -> Result<Vec<u32>> {
-    let failed = |source| Error::from_io(&directory.display().to_string(), "listing", 0, source);
-    let entries = std::fs::read_dir(directory).map_err(failed)?;
+/// Content that a journal has for files: what a replay would write to them.
+#[derive(Default)]
+pub(in crate::file) struct Overlay {
+    files: FxHashMap<String, Vec<(Range<u64>, Option<Box<[u8]>>)>>,
+}
+
+impl Overlay {
+    /// Adds what the journal at `home` has for the files of `directory`.
+    ///
+    /// Errors: those of a replay.
+    pub(in crate::file) fn add(&mut self, home: &Home, directory: &Path) -> Result<()> {
+        replay_to(home, &mut Noted { directory, lengths: FxHashMap::default(), overlay: self }).map(|_| ())
+    }
+
+    /// Parts of a file in their order: a later one counts where both have something. `None` stands
+    /// for zeros.
+    pub(in crate::file) fn parts(&self, name: &str) -> impl Iterator<Item = (Range<u64>, Option<&[u8]>)> {
+        self.files.get(name).into_iter().flatten().map(|(range, bytes)| (range.clone(), bytes.as_deref()))
+    }
+}
+
+/// Segments of a journal as they were found.
+struct Found {
+    /// Those in use, in the order of their groups.
+    used: Vec<Used>,
+    /// Numbers of all.
+    numbers: Vec<u32>,
+    /// Number of the last group.
+    last: u64,
+}
+
+/// Writes what the journal at `home` says to `target`, once all of it is known to be sound.
+fn replay_to(home: &Home, target: &mut dyn Target) -> Result<Found> {
+    let numbers = segments(home)?;
+    let mut used = Vec::new();
+    for number in &numbers {
+        let mut read = Used::open(home, *number)?;
+        match Header::decode(&read.load(0..HEADER_BLOCKS * BLOCK)?) {
+            format::Found::Valid(header) => used.push(Used { header, ..read }),
+            format::Found::Void => {}
+            format::Found::Newer(version) => {
+                let seen = format!("a journal of format {version}, written by a newer build");
+                return Err(Error::unsupported(&read.what, &seen));
+            }
+        }
+    }
+    // Planted: segments are taken in the order of their names, which they keep for another use.
+    if !planted(Mutant::SegmentsReplayedByName) {
+        used.sort_by_key(|segment| segment.header.first);
+    }
+    let mut survey = Survey::default();
+    let last = each_group(&mut used, &mut |what, group| {
+        survey.group(what, group)?;
+        // Planted: files are written before it is known whether the journal is whole.
+        if planted(Mutant::ReplayedAsRead) { survey.apply(what, group, target) } else { Ok(()) }
+    })?;
+    each_group(&mut used, &mut |what, group| survey.apply(what, group, target))?;
+    Ok(Found { used, numbers, last })
+}
+
+/// Numbers of the segments of a journal.
+fn segments(home: &Home) -> Result<Vec<u32>> {
+    let failed = |source| Error::from_io(&home.directory().display().to_string(), "listing", 0, source);
+    let entries = std::fs::read_dir(home.directory()).map_err(failed)?;
     let mut numbers = Vec::new();
     for entry in entries {
-        numbers.extend(entry.map_err(failed)?.file_name().to_str().and_then(segment_number));
+        numbers.extend(entry.map_err(failed)?.file_name().to_str().and_then(|name| home.segment_number(name)));
     }
     numbers.sort_unstable();
     Ok(numbers)
@@ -82,8 +128,8 @@ struct Used {
 }
 
 impl Used {
-    fn open(directory: &Path, number: u32) -> Result<Used> {
-        let path = directory.join(segment_name(number));
+    fn open(home: &Home, number: u32) -> Result<Used> {
+        let path = home.directory().join(home.segment_name(number));
         let what = path.display().to_string();
         let failed = |source| Error::from_io(&what, "opening", 0, source);
         let file = File::open(&path).map_err(failed)?;
@@ -129,7 +175,12 @@ fn each_group(used: &mut [Used], see: &mut dyn FnMut(&str, &Group<'_>) -> Result
             match Group::decode(&bytes, offset, salt) {
                 Some(group) if !is_cut && group.sequence == expected => {
                     see(&segment.what, &group)?;
-                    (expected, offset) = (expected + 1, offset + group.padded);
+                    (expected, offset) = (expected.wrapping_add(1), offset + group.padded);
+                }
+                // Planted: groups behind a torn one count.
+                Some(group) if planted(Mutant::ReplayPastTornGroup) => {
+                    see(&segment.what, &group)?;
+                    (expected, offset) = (group.sequence.wrapping_add(1), offset + group.padded);
                 }
                 // Groups are written one after the other, so only the last may be torn.
                 Some(group) => {
@@ -140,7 +191,7 @@ fn each_group(used: &mut [Used], see: &mut dyn FnMut(&str, &Group<'_>) -> Result
             }
         }
     }
-    Ok(expected - 1)
+    Ok(expected.wrapping_sub(1))
 }
 
 /// Pieces of later groups that are about earlier ones.
@@ -158,7 +209,7 @@ impl Survey {
     fn group(&mut self, what: &str, group: &Group<'_>) -> Result<()> {
         for piece in group.pieces() {
             match piece.ok_or_else(|| unfit(what, group))? {
-                Piece::Name { file, name } if is_name(name) => {
+                Piece::Name { file, name } if is_name(name) && !is_segment(name) => {
                     self.names.insert(file, name.to_owned());
                 }
                 Piece::Name { name, .. } => return Err(damaged(what, 0, &format!("it names a file {name:?}"))),
@@ -175,26 +226,37 @@ impl Survey {
         Ok(())
     }
 
-    fn apply(&self, what: &str, group: &Group<'_>, target: &mut Target<'_>) -> Result<()> {
+    fn apply(&self, what: &str, group: &Group<'_>, target: &mut dyn Target) -> Result<()> {
         for piece in group.pieces() {
             let (file, offset, len, bytes) = match piece.ok_or_else(|| unfit(what, group))? {
                 Piece::Bytes { file, offset, bytes } => (file, offset, bytes.len() as u64, Some(bytes)),
                 Piece::Zeros { file, offset, len } => (file, offset, len, None),
                 _ => continue,
             };
-            if self.forgotten.contains(&file) {
+            // Planted: what is of a file that has gone is written to the one of its name.
+            if self.forgotten.contains(&file) && !planted(Mutant::ForgottenPiecesReplayed) {
                 continue;
             }
             let name = self.names.get(&file).ok_or_else(|| unfit(what, group))?;
+            let Some(file_len) = target.len(name)? else { continue };
             let void = self.void.get(&file).into_iter().flatten();
-            let void: Vec<_> = void.filter(|(_, below)| group.sequence < *below).map(|(range, _)| range).collect();
+            let void: Vec<_> = void.filter(|(_, below)| is_older(group, *below)).map(|(range, _)| range).collect();
             for part in without(offset..offset + len, &void) {
+                if part.end > file_len {
+                    let seen = format!("it has content at {} of {name}, which is {file_len} bytes long", part.start);
+                    return Err(damaged(what, 0, &seen));
+                }
                 let bytes = bytes.map(|bytes| &bytes[(part.start - offset) as usize..(part.end - offset) as usize]);
-                target.write(what, name, part, bytes)?;
+                target.write(name, part, bytes)?;
             }
         }
         Ok(())
     }
+}
+
+fn is_older(group: &Group<'_>, below: u64) -> bool {
+    // Planted: a note is taken for one of all pieces, also of those that came after the sync.
+    group.sequence < below || planted(Mutant::VoidNoteCoversLater)
 }
 
 #[cold]
@@ -210,33 +272,24 @@ fn without(range: Range<u64>, others: &[&Range<u64>]) -> Vec<Range<u64>> {
     })
 }
 
-/// The files that are brought to what the journal says.
-struct Target<'a> {
-    directory: &'a Path,
-    /// By name; `None`: it was removed.
-    files: FxHashMap<String, Option<(File, PathBuf, u64)>>,
+/// Files that are brought to what a journal says.
+trait Target {
+    /// Bytes of the file of this name; `None`: it was removed.
+    fn len(&mut self, name: &str) -> Result<Option<u64>>;
+
+    /// Writes `bytes`, or zeros, to a range of a file that is there.
+    fn write(&mut self, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()>;
 }
 
-impl Target<'_> {
-    /// Writes `bytes`, or zeros, to a range of a file, if the file is still there.
-    fn write(&mut self, journal: &str, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()> {
-        if !self.files.contains_key(name) {
-            let opened = self.open(name)?;
-            self.files.insert(name.to_owned(), opened);
-        }
-        let Some(Some((file, path, len))) = self.files.get(name) else { return Ok(()) };
-        if range.end > *len {
-            let seen = format!("it has content at {} of {name}, which is {len} bytes long", range.start);
-            return Err(damaged(journal, 0, &seen));
-        }
-        let written = match bytes {
-            Some(bytes) => file.write_all_at(bytes, range.start),
-            None => write_zeros(file, range),
-        };
-        written.map_err(|source| Error::from_io(&path.display().to_string(), "replay of the journal", 0, source))
-    }
+/// The files themselves.
+struct Files<'a> {
+    directory: &'a Path,
+    /// By name; `None`: it was removed.
+    open: FxHashMap<String, Option<(File, PathBuf, u64)>>,
+}
 
-    fn open(&self, name: &str) -> Result<Option<(File, PathBuf, u64)>> {
+impl Files<'_> {
+    fn find(&self, name: &str) -> Result<Option<(File, PathBuf, u64)>> {
         let path = self.directory.join(name);
         let failed = |source| Error::from_io(&path.display().to_string(), "opening", 0, source);
         let file = match OpenOptions::new().write(true).open(&path) {
@@ -249,9 +302,57 @@ impl Target<'_> {
     }
 
     fn sync(&self) -> Result<()> {
-        self.files.values().flatten().try_for_each(|(file, path, _)| {
+        self.open.values().flatten().try_for_each(|(file, path, _)| {
             file.sync_data().map_err(|source| Error::from_io(&path.display().to_string(), "sync", 0, source))
         })
+    }
+}
+
+impl Target for Files<'_> {
+    fn len(&mut self, name: &str) -> Result<Option<u64>> {
+        if !self.open.contains_key(name) {
+            let found = self.find(name)?;
+            self.open.insert(name.to_owned(), found);
+        }
+        Ok(self.open[name].as_ref().map(|(.., len)| *len))
+    }
+
+    fn write(&mut self, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()> {
+        let Some(Some((file, path, _))) = self.open.get(name) else { return Ok(()) };
+        let written = match bytes {
+            Some(bytes) => file.write_all_at(bytes, range.start),
+            None => write_zeros(file, range),
+        };
+        written.map_err(|source| Error::from_io(&path.display().to_string(), "replay of the journal", 0, source))
+    }
+}
+
+/// An overlay of files that stay as they are.
+struct Noted<'a> {
+    directory: &'a Path,
+    /// By name; `None`: it was removed.
+    lengths: FxHashMap<String, Option<u64>>,
+    overlay: &'a mut Overlay,
+}
+
+impl Target for Noted<'_> {
+    fn len(&mut self, name: &str) -> Result<Option<u64>> {
+        if let Some(known) = self.lengths.get(name) {
+            return Ok(*known);
+        }
+        let path = self.directory.join(name);
+        let len = match std::fs::metadata(&path) {
+            Ok(metadata) => Some(metadata.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::from_io(&path.display().to_string(), "stat", 0, source)),
+        };
+        self.lengths.insert(name.to_owned(), len);
+        Ok(len)
+    }
+
+    fn write(&mut self, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()> {
+        self.overlay.files.entry(name.to_owned()).or_default().push((range, bytes.map(Box::from)));
+        Ok(())
     }
 }
 

@@ -15,48 +15,68 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Beginning of the names of segments.
-pub(super) const PREFIX: &str = "journal.";
+/// Beginnings of the names of segments: of a directory's own journal, and of that of the data of
+/// which it has the log.
+const OWN: &str = "journal.";
+const OF_DATA: &str = "data_journal.";
 
-/// Number of the segment with a file of this name.
-pub(super) fn segment_number(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix(PREFIX).filter(|digits| digits.len() == 8)?;
+/// Number of the segment with a file of this name, if it begins with `prefix`.
+fn number_behind(prefix: &str, name: &str) -> Option<u32> {
+    let digits = name.strip_prefix(prefix).filter(|digits| digits.len() == 8)?;
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// Name of the file of a segment.
-pub(super) fn segment_name(number: u32) -> String {
-    format!("{PREFIX}{number:08x}")
+/// Whether a file of this name is a segment.
+pub(super) fn is_segment(name: &str) -> bool {
+    [OWN, OF_DATA].iter().any(|prefix| number_behind(prefix, name).is_some())
 }
 
-/// Where a journal lies.
+/// Where a journal lies. Its segments' names say whether it is about the files beside it: else a
+/// start with another medium there would take it for that.
 #[derive(Clone)]
-pub(in crate::file) enum Home {
-    /// A directory on a disk.
-    Directory(PathBuf),
-    /// Persistent memory, or memory that is taken for it, with this directory.
-    Memory(Arc<dyn Medium>, PathBuf),
+pub(in crate::file) struct Home {
+    directory: PathBuf,
+    prefix: &'static str,
+    /// Persistent memory, or memory that is taken for it; otherwise a disk.
+    memory: Option<Arc<dyn Medium>>,
 }
 
 impl Home {
+    /// The directory of the files themselves.
+    pub(in crate::file) fn own(directory: &Path) -> Home {
+        Home { directory: directory.to_owned(), prefix: OWN, memory: None }
+    }
+
+    /// The directory of a log, in `memory` or on a disk; the files are elsewhere.
+    pub(in crate::file) fn of_log(directory: &Path, memory: Option<Arc<dyn Medium>>) -> Home {
+        Home { directory: directory.to_owned(), prefix: OF_DATA, memory }
+    }
+
     pub(super) fn directory(&self) -> &Path {
-        match self {
-            Home::Directory(directory) => directory,
-            Home::Memory(_, directory) => directory,
-        }
+        &self.directory
+    }
+
+    /// Number of the segment with a file of this name.
+    pub(super) fn segment_number(&self, name: &str) -> Option<u32> {
+        number_behind(self.prefix, name)
+    }
+
+    /// Name of the file of a segment.
+    pub(super) fn segment_name(&self, number: u32) -> String {
+        format!("{}{number:08x}", self.prefix)
     }
 
     /// Makes the file of a segment in which nothing counts, durably.
     ///
     /// Errors: `Full`, `Io`; then no file is left.
     pub(super) fn create(&self, number: u32) -> Result<Segment> {
-        let (directory, name) = (self.directory(), segment_name(number));
+        let (directory, name) = (self.directory(), self.segment_name(number));
         let path = directory.join(&name);
         let what = path.display().to_string();
         let failed = |source| Error::from_io(&what, "creating", SEGMENT_BYTES as u64, source);
-        let made = match self {
-            Home::Memory(medium, _) => medium.create(&name, SEGMENT_BYTES as u64).and_then(|region| region.sync()),
-            Home::Directory(_) => {
+        let made = match &self.memory {
+            Some(medium) => medium.create(&name, SEGMENT_BYTES as u64).and_then(|region| region.sync()),
+            None => {
                 let file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path).map_err(failed)?;
                 fill(&what, &file, SEGMENT_BYTES as u64).and_then(|()| file.sync_all().map_err(failed))
             }
@@ -70,11 +90,11 @@ impl Home {
 
     /// Opens a segment to be written.
     pub(super) fn open(&self, number: u32) -> Result<Segment> {
-        let name = segment_name(number);
+        let name = self.segment_name(number);
         let path = self.directory().join(&name);
-        let storage = match self {
-            Home::Memory(medium, _) => Storage::Memory(medium.open(&name)?),
-            Home::Directory(_) => Storage::Disk(open_direct(&path)?),
+        let storage = match &self.memory {
+            Some(medium) => Storage::Memory(medium.open(&name)?),
+            None => Storage::Disk(open_direct(&path)?),
         };
         Ok(Segment { path, number, storage, salt: 0, end: SEGMENT_BYTES })
     }

@@ -130,4 +130,16 @@ pub(super) const PLANTED: &[Planted] = &[
         "log files are removed while a superblock still names them",
         "shrinking log",
     ),
+    planted(
+        Mutant::SuperblockBeforeSettled,
+        "(I9), a medium that settles",
+        "the superblock names a checkpoint before the medium has settled what it covers",
+        "settled checkpoints",
+    ),
+    planted(
+        Mutant::CheckpointBeyondSettled,
+        "(I9), a medium that settles",
+        "a checkpoint covers what was stored while the medium settled",
+        "settled checkpoints",
+    ),
 ];

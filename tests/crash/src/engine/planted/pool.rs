@@ -79,4 +79,22 @@ pub(super) const PLANTED: &[Planted] = &[
         "a release ends whatever hold there is",
         "a pool that is held by turns",
     ),
+    planted(
+        Mutant::CheckpointUnsettled,
+        "(I9), a medium that settles",
+        "a checkpoint does not settle the medium",
+        "settled checkpoints",
+    ),
+    planted(
+        Mutant::JournalHalfFullUnheeded,
+        "pool/checkpoints.rs, the medium's journal",
+        "a journal that is half full makes no checkpoint due",
+        "checkpoints by themselves",
+    ),
+    planted(
+        Mutant::LogVolumeUnheeded,
+        "pool/checkpoints.rs, the next redo",
+        "no length of the log makes a checkpoint due",
+        "checkpoints by themselves",
+    ),
 ];

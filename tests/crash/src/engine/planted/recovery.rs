@@ -52,4 +52,11 @@ pub(super) const PLANTED: &[Planted] = &[
         "prepared, spilled",
     ),
     planted(Mutant::UnownedFilesStay, "recovery: files", "files that are part of no table stay", "ddl"),
+    planted(
+        Mutant::RecoveryUnsettled,
+        "(I7), a medium that settles",
+        "a recovery ends without settling the medium",
+        "settled checkpoints",
+    ),
+    planted(Mutant::RedoBeforeValues, "(I6), by value", "records are redone before values", "pages by value"),
 ];
