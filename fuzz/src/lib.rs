@@ -1,6 +1,6 @@
 //! Bodies of the engine's fuzz targets: put input into a file of a pool that has every structure,
-//! then open and use the pool. Those of the ordered maps are in [`map`], those of perdura-kv in
-//! [`kv`].
+//! then open and use the pool. Those of the ordered maps are in [`map`], those of the medium below
+//! in [`medium`], those of perdura-kv in [`kv`].
 //!
 //! The input is XORed onto a sound structure, so that the empty input is sound and mutations stay
 //! close to what recovery expects. `crates/engine/tests/bit_flips.rs`, `bad_files.rs` and
@@ -10,6 +10,7 @@
 mod common;
 pub mod kv;
 pub mod map;
+pub mod medium;
 
 use common::damage::{Subject, subject};
 use common::{keyed, row_bytes, small, try_rows, values};

@@ -5,6 +5,7 @@ mod bus;
 mod conformance;
 mod errors;
 mod examples;
+mod fuzz;
 mod journal;
 mod killed;
 mod legality;
