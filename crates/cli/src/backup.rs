@@ -106,7 +106,7 @@ fn make(request: &Request) -> Result<(), Failure> {
 
 /// Checks the copy; damage is a failure.
 fn verify(directory: &Path) -> Result<Report, Failure> {
-    let (_, report) = open_and_check(directory)?;
+    let (_, report) = open_and_check(directory, None)?;
     match report.problems.as_slice() {
         [] => Ok(report),
         [first, ..] => Err((1, format!("the copy is damaged: {} problems, the first: {first}", report.problems.len()))),

@@ -22,28 +22,36 @@ use perdura_engine::check::Report;
 use perdura_pmem::Medium;
 use server::Account;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: perdura inspect DIR              print the structures of the pool in DIR
-       perdura check DIR                verify every structure of the pool in DIR
+usage: perdura inspect DIR [--log-dir LOGDIR]   print the structures of the pool in DIR
+       perdura check DIR [--log-dir LOGDIR]     verify every structure of the pool in DIR
        perdura backup SOCKET TARGET     copy the pool of a running server: see perdura backup --help
        perdura restore SOURCE POOLDIR   restore a backup: see perdura restore --help
        perdura map COMMAND              read and change ordered maps: see perdura map --help
        perdura --version
 
-inspect and check need a pool that no server uses, and change nothing in it.
+inspect and check need a pool that no server uses, and change nothing in it. LOGDIR is the directory of the log, if that is another
+(perdura_log_dir).
 Exit status: 0 the pool is sound, 1 it is damaged, 2 it is no pool or in use, or the command is wrong.";
 
 enum Command {
-    Inspect(PathBuf),
-    Check(PathBuf),
+    Inspect(Place),
+    Check(Place),
     Backup(backup::Request),
     Restore(PathBuf, PathBuf),
     Map(lexopt::Parser),
     Version,
     Help(&'static str),
+}
+
+/// Where a pool is.
+struct Place {
+    directory: PathBuf,
+    /// That of the log, if it is another.
+    log: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -57,9 +65,9 @@ fn main() -> ExitCode {
     match command {
         Command::Help(text) => println!("{text}"),
         Command::Version => println!("perdura {}", env!("CARGO_PKG_VERSION")),
-        Command::Inspect(directory) => return run(&directory, report::inspect),
+        Command::Inspect(place) => return run(&place, report::inspect),
         Command::Map(words) => return map::run(words),
-        Command::Check(directory) => return run(&directory, report::check),
+        Command::Check(place) => return run(&place, report::check),
         Command::Backup(request) => return status(backup::run(&request)),
         Command::Restore(source, pool) => return status(backup::restore(&source, &pool)),
     }
@@ -86,6 +94,7 @@ fn parse() -> Result<Command, lexopt::Error> {
     };
     let mut paths = Vec::new();
     let mut options = ServerOptions::default();
+    let mut log = None;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Help(help)),
@@ -93,6 +102,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("user") if word == "backup" => options.user = Some(parser.value()?),
             Long("password-file") if word == "backup" => options.password_file = Some(parser.value()?.into()),
             Long("pool") if word == "backup" => options.pool = Some(parser.value()?.into()),
+            Long("log-dir") if word == "inspect" || word == "check" => log = Some(PathBuf::from(parser.value()?)),
             Value(path) if paths.len() < wanted.len() => paths.push(PathBuf::from(path)),
             argument => return Err(argument.unexpected()),
         }
@@ -103,8 +113,8 @@ fn parse() -> Result<Command, lexopt::Error> {
     let last = paths.pop().unwrap_or_default();
     let first = paths.pop().unwrap_or_default();
     Ok(match word.to_str() {
-        Some("inspect") => Command::Inspect(last),
-        Some("check") => Command::Check(last),
+        Some("inspect") => Command::Inspect(Place { directory: last, log }),
+        Some("check") => Command::Check(Place { directory: last, log }),
         Some("restore") => Command::Restore(first, last),
         _ => Command::Backup(options.request(first, last)?),
     })
@@ -138,8 +148,8 @@ fn status(outcome: Result<(), pool::Failure>) -> ExitCode {
     }
 }
 
-fn run(directory: &Path, print: fn(&dyn Medium, &Report)) -> ExitCode {
-    match pool::open_and_check(directory) {
+fn run(place: &Place, print: fn(&dyn Medium, &Report)) -> ExitCode {
+    match pool::open_and_check(&place.directory, place.log.as_deref()) {
         Ok((medium, report)) => {
             print(&*medium, &report);
             if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }

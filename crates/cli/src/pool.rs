@@ -2,7 +2,7 @@
 
 use perdura_engine::ErrorKind;
 use perdura_engine::check::{Report, check};
-use perdura_pmem::{FileMedium, Medium, Options, SplitMedium};
+use perdura_pmem::{ErrorKind as MediumErrorKind, FileMedium, Medium, SplitMedium};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 /// An exit status and the message that goes with it.
 pub type Failure = (u8, String);
 
-/// Checks the pool in `directory`.
-pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), Failure> {
-    // Reading needs no persistence, so any medium will do.
-    let options = Options { emulate: true, ..Options::default() };
-    SplitMedium::refuse_half(directory).map_err(|error| (2, error.to_string()))?;
-    let medium: Arc<dyn Medium> =
-        Arc::new(FileMedium::open(directory, options).map_err(|error| (2, error.to_string()))?);
+/// Checks the pool in `directory`, with its log in the directory `log`, if that is another.
+pub fn open_and_check(directory: &Path, log: Option<&Path>) -> Result<(Arc<dyn Medium>, Report), Failure> {
+    let medium = open(directory, log).map_err(|error| match error.kind() {
+        MediumErrorKind::Poisoned => (1, error.to_string()),
+        MediumErrorKind::Mismatch if log.is_none() => (2, format!("{error}: --log-dir LOGDIR")),
+        _ => (2, error.to_string()),
+    })?;
     let mut progress = Progress::default();
     let checked = check(medium.clone(), &mut |table, percent| progress.show(table, percent));
     progress.end();
@@ -25,6 +25,17 @@ pub fn open_and_check(directory: &Path) -> Result<(Arc<dyn Medium>, Report), Fai
         Err(error) if error.kind() == ErrorKind::Damaged => Err((1, error.to_string())),
         Err(error) => Err((2, error.to_string())),
     }
+}
+
+/// Opens a pool as its next start would find it, and changes nothing in it.
+fn open(directory: &Path, log: Option<&Path>) -> perdura_pmem::Result<Arc<dyn Medium>> {
+    Ok(match log.filter(|log| *log != directory) {
+        Some(log) => Arc::new(SplitMedium::open_to_read(log, directory)?),
+        None => {
+            SplitMedium::refuse_half(directory)?;
+            Arc::new(FileMedium::open_to_read(directory, None)?)
+        }
+    })
 }
 
 /// A line on the terminal's standard error that says how far the check is.

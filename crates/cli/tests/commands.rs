@@ -4,10 +4,12 @@
 mod support;
 
 use perdura_engine::Isolation;
+use perdura_pmem::{FileMedium, Medium, Options, SplitMedium};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 fn directory() -> TempDir {
@@ -97,6 +99,120 @@ fn a_pool_with_commits_to_redo_says_how_many() {
     let (status, out, _) = run("check", pool.path());
     assert_eq!(status, 0);
     assert!(out.contains("6 commits for the next start to redo"), "{out}");
+}
+
+/// A pool on a disk whose power has failed: of the data files the disk has what the last checkpoint
+/// left, all else is in log and journal.
+struct PoweredOff {
+    data: TempDir,
+    /// In memory, if it is another.
+    log: Option<TempDir>,
+}
+
+impl PoweredOff {
+    fn new(is_split: bool) -> PoweredOff {
+        let on_disk = || TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let (data, log) = (on_disk(), is_split.then(directory));
+        let medium: Arc<dyn Medium> = match &log {
+            None => Arc::new(FileMedium::open_journaled(data.path(), false, 0).unwrap()),
+            Some(log) => {
+                let options = Options { emulate: true, ..Options::default() };
+                let home = Arc::new(FileMedium::open(log.path(), options).unwrap());
+                let open = || FileMedium::open_journaled_on(&home, data.path(), false, 0);
+                Arc::new(SplitMedium::join(home.clone(), data.path(), open).unwrap())
+            }
+        };
+        let engine = support::open_on(medium).unwrap();
+        let table = engine.create_table("flights", b"definition").unwrap();
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        let mut settled = BTreeMap::new();
+        for round in 0..3u32 {
+            // More than a record carries.
+            for n in 0..40 {
+                txn.insert(&table, &[round as u8 + n; 2000]).unwrap();
+            }
+            txn.commit().unwrap();
+            txn.insert(&table, b"a row that its record carries").unwrap();
+            txn.commit().unwrap();
+            if round == 1 {
+                engine.checkpoint().unwrap();
+                settled = content(data.path());
+            }
+        }
+        let image = PoweredOff { data: on_disk(), log: log.as_ref().map(|_| directory()) };
+        for (name, now) in content(data.path()) {
+            let is_written = ["journal.", "log.", "super"].iter().any(|prefix| name.starts_with(prefix));
+            let empty = vec![0; now.len()];
+            let old = settled.get(&name).filter(|old| old.len() == now.len()).unwrap_or(&empty);
+            std::fs::write(image.data.path().join(&name), if is_written { &now } else { old }).unwrap();
+        }
+        for (from, to) in log.iter().zip(&image.log) {
+            content(from.path()).iter().for_each(|(name, now)| std::fs::write(to.path().join(name), now).unwrap());
+        }
+        image
+    }
+
+    fn run(&self, command: &str) -> (Option<i32>, String) {
+        let mut words = vec![command, self.data.path().to_str().unwrap()];
+        words.extend(self.log.iter().flat_map(|log| ["--log-dir", log.path().to_str().unwrap()]));
+        let output = perdura(&words);
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    fn content(&self) -> Vec<BTreeMap<String, Vec<u8>>> {
+        [Some(&self.data), self.log.as_ref()].into_iter().flatten().map(|directory| content(directory.path())).collect()
+    }
+}
+
+/// Hazard: the check of a pool on a disk sees what the next start is going to mend, or mends it.
+#[test]
+fn a_pool_whose_power_failed_is_read_as_it_will_be_found() {
+    for is_split in [false, true] {
+        let pool = PoweredOff::new(is_split);
+        let before = pool.content();
+        for command in ["check", "inspect"] {
+            let (status, said) = pool.run(command);
+            assert_eq!(status, Some(0), "{said}");
+            assert!(
+                said.contains("1 tables, 82 rows; 2 commits for the next start to redo")
+                    && said.contains("the pool is sound"),
+                "{said}"
+            );
+            assert!(pool.content() == before, "nothing is changed");
+        }
+        let journal = if is_split { pool.log.as_ref().unwrap() } else { &pool.data };
+        for name in content(journal.path()).into_keys().filter(|name| name.contains("journal.")) {
+            std::fs::remove_file(journal.path().join(name)).unwrap();
+        }
+        assert_ne!(pool.run("check").0, Some(0), "the journal has what the files lack");
+    }
+}
+
+#[test]
+fn the_halves_of_a_pool_are_read_together() {
+    let (pool, other) = (PoweredOff::new(true), PoweredOff::new(true));
+    let (data, log) = (pool.data.path().to_str().unwrap(), pool.log.as_ref().unwrap().path().to_str().unwrap());
+    let foreign = other.log.as_ref().unwrap().path().to_str().unwrap();
+    let missing = other.data.path().join("missing");
+    let wrong: [(&[&str], &str); 5] = [
+        (&["check", data], "--log-dir LOGDIR"),
+        (&["check", log], "--log-dir LOGDIR"),
+        (&["check", log, "--log-dir", data], "not the"),
+        (&["check", data, "--log-dir", foreign], "another pool"),
+        (&["inspect", data, "--log-dir", missing.to_str().unwrap()], "has not the log"),
+    ];
+    for (words, what) in wrong {
+        let output = perdura(words);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
+        assert!(err.contains(what), "{words:?}: {err}");
+    }
+    assert_eq!(pool.run("check").0, Some(0));
+    // The pool's own directory is the log's, too, of one that is in one piece.
+    let whole = self::pool(true);
+    let path = whole.path().to_str().unwrap();
+    assert_eq!(perdura(&["check", path, "--log-dir", path]).status.code(), Some(0));
 }
 
 #[test]

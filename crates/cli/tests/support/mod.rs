@@ -13,6 +13,11 @@ pub fn medium(directory: &Path) -> Arc<dyn Medium> {
 
 /// Opens the pool in `directory`, or creates it with small files and without background threads.
 pub fn open(directory: &Path) -> Result<Engine, Error> {
+    open_on(medium(directory))
+}
+
+/// The same on any medium.
+pub fn open_on(medium: Arc<dyn Medium>) -> Result<Engine, Error> {
     let config = Config {
         log: LogConfig { lanes: 2, lane_bytes: 64 << 10, generations: 2, generations_max: 4, ..LogConfig::default() },
         data_file_bytes: 1 << 20,
@@ -23,5 +28,5 @@ pub fn open(directory: &Path) -> Result<Engine, Error> {
         background: false,
         ..Config::default()
     };
-    Engine::open(medium(directory), config)
+    Engine::open(medium, config)
 }
