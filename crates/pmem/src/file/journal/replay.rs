@@ -201,8 +201,9 @@ struct Survey {
     names: FxHashMap<u32, String>,
     /// Files that others have replaced, or that have another name now.
     forgotten: FxHashSet<u32>,
-    /// Ranges whose pieces below a sequence number do not count.
-    void: FxHashMap<u32, Vec<(Range<u64>, u64)>>,
+    /// Ranges whose pieces below a sequence number do not count, by the names of files: a file that
+    /// was closed and opened again has had several numbers.
+    void: FxHashMap<String, Vec<(Range<u64>, u64)>>,
 }
 
 impl Survey {
@@ -218,7 +219,8 @@ impl Survey {
                     self.forgotten.extend(named.map(|(file, _)| *file));
                 }
                 Piece::Void { file, offset, len, below } => {
-                    self.void.entry(file).or_default().push((offset..offset + len, below));
+                    let name = self.names.get(&file).ok_or_else(|| unfit(what, group))?;
+                    self.void.entry(name.clone()).or_default().push((offset..offset + len, below));
                 }
                 Piece::Bytes { .. } | Piece::Zeros { .. } => {}
             }
@@ -239,7 +241,7 @@ impl Survey {
             }
             let name = self.names.get(&file).ok_or_else(|| unfit(what, group))?;
             let Some(file_len) = target.len(name)? else { continue };
-            let void = self.void.get(&file).into_iter().flatten();
+            let void = self.void.get(name).into_iter().flatten();
             let void: Vec<_> = void.filter(|(_, below)| is_older(group, *below)).map(|(range, _)| range).collect();
             for part in without(offset..offset + len, &void) {
                 if part.end > file_len {
