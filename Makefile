@@ -42,6 +42,7 @@ test: setup
 
 MINUTES ?= 120
 SIM_SEEDS ?= 200000
+DISK ?= $(or $(PERDURA_DISK_DIR),$(CURDIR)/build/disk)
 test-long: setup
 	PERDURA_SOAK=20 cargo test --release --package perdura-map --package perdura-engine
 	PERDURA_GENERATIONS_MINUTES=60 cargo test --release --package perdura-engine --test main generations::
@@ -50,8 +51,15 @@ test-long: setup
 	cargo xtask sim --seed $$RANDOM$$RANDOM --seeds $(SIM_SEEDS) --no-plants
 	cargo xtask kv-chaos --seconds 300 --seed $$RANDOM
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
+	cargo xtask crash-server --placement page --rounds 100 --seed $$RANDOM
+	cargo xtask crash-server --placement split --rounds 100 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
+	cargo xtask sqldiff --placement page --statements 20000 --seed $$RANDOM
+	cargo xtask sqldiff --placement split --statements 20000 --seed $$RANDOM
+	PERDURA_DIR=$(DISK) cargo xtask bench restart
+	PERDURA_DIR=$(DISK) cargo xtask bench soak
+	PERDURA_DIR=$(DISK) PERDURA_LOG_DIR=/dev/shm/perdura-log cargo xtask bench soak
 	cargo xtask dax --seed $$RANDOM
 	cargo xtask tpcds
 	cargo xtask django

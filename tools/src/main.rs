@@ -47,14 +47,14 @@ usage: cargo xtask COMMAND
                                                many, soak, engine, lanes, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak
   plots                                        draw the pictures of docs/benchmarks anew from the results beside them
-  crash-server [--seed N] [--rounds N] [--engine NAME]
+  crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
-  operations [--rounds N] [--seed N]           the operator's page, backup under load, the package unpacked
+  operations [WORD] [--rounds N] [--seed N]    the operator's page, backup under load, the package unpacked
   dax [--short] [--seed N]                     pools on DAX file systems of a virtual NVDIMM, whose machine is killed
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
-  sqldiff [--seed N] [--statements N] [--shrink]
+  sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]
                                                one stream of statements to Perdura and InnoDB, and compare
   tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
                                                twice the time
@@ -111,6 +111,8 @@ fn run() -> Result<()> {
         "dax" => dax::run(args),
         "replication" => replication::run(args),
         "operations" => operations::run(args),
+        // Not for people: what `operations` starts.
+        "operations-full-disk" => operations::on_full_disk(args),
         "tpcds" => bench::tpcds(args),
         "django" => django::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),

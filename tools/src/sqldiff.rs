@@ -51,6 +51,7 @@ use pair::{Difference, Pair, Verdict};
 use step::{Kind, OBSERVER, Step};
 
 use crate::drive::plugin;
+use crate::drive::server::Place;
 use crate::shared::args::Args;
 
 const STATEMENTS: u64 = 50_000;
@@ -67,8 +68,9 @@ struct Run {
     counted: u64,
 }
 
-/// `sqldiff [--seed N] [--statements N] [--shrink]`
+/// `sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]`
 pub fn run(mut args: Args) -> Result<()> {
+    let Some(place) = Place::wanted("sqldiff", &mut args)? else { return Ok(()) };
     let seed = args.option("--seed")?.unwrap_or(1);
     let statements = args.option("--statements")?.unwrap_or(STATEMENTS);
     let shrink = args.flag("--shrink");
@@ -76,7 +78,7 @@ pub fn run(mut args: Args) -> Result<()> {
     plugin::build()?;
     let begun = Instant::now();
     let mut run = Run {
-        pair: Pair::start()?,
+        pair: Pair::start(place)?,
         generator: Generator::new(seed),
         log: Vec::new(),
         statements: 0,

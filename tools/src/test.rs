@@ -115,7 +115,7 @@ const BUILDS: [Step; 8] = [
 ];
 
 /// The steps, longest first, so that the last ones end at about the same time.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 20] = [
     background("explore-engine", EXPLORE_ENGINE, &["build-explorer"]),
     background("explore-map", EXPLORE_MAP, &["build-explorer"]),
     background("sim", How::Program("tests/sim", "perdura-sim", &[]), &["build-simulator"]),
@@ -125,6 +125,10 @@ const STEPS: [Step; 16] = [
     step("kv-chaos", How::Own(&["kv-chaos"]), &["build-kv"]),
     step("crash-server", How::Own(&["crash-server"]), &["build-plugin"]),
     step("sqldiff", How::Own(&["sqldiff"]), &["build-plugin"]),
+    step("crash-page", How::Own(&["crash-server", "--placement", "page", "--rounds", "6"]), &["build-plugin"]),
+    step("crash-split", How::Own(&["crash-server", "--placement", "split", "--rounds", "6"]), &["build-plugin"]),
+    step("sqldiff-page", How::Own(&["sqldiff", "--placement", "page", "--statements", "5000"]), &["build-plugin"]),
+    step("sqldiff-split", How::Own(&["sqldiff", "--placement", "split", "--statements", "5000"]), &["build-plugin"]),
     step("replication", How::Own(&["replication"]), &["build-plugin"]),
     Step { after: &["build-loom"], ..step("loom", How::Loom(&[]), &["build-loom"]) },
     step("kv-clients", How::Own(&["kv-clients"]), &["build-kv"]),

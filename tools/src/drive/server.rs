@@ -12,7 +12,8 @@ use mysql::prelude::Queryable;
 
 use crate::drive::mariadbd;
 
-use crate::shared::{client, paths};
+use crate::shared::args::Args;
+use crate::shared::{client, paths, process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,6 +49,30 @@ impl Place {
     /// That which the environment names.
     pub fn of_environment() -> Place {
         Place { medium: paths::medium(), log: paths::log_medium() }
+    }
+
+    /// That which the option `--placement` names: `page` is a disk, `split` a disk with the log in
+    /// memory; without it that of the environment. `None`, which is said, where the disk's
+    /// directory is in DRAM: there nothing can be tried.
+    pub fn wanted(command: &str, args: &mut Args) -> Result<Option<Place>> {
+        let name: Option<String> = args.option("--placement")?;
+        let log = match name.as_deref() {
+            None => return Ok(Some(Place::of_environment())),
+            Some("page") => None,
+            Some("split") => Some(paths::log_medium().unwrap_or_else(paths::medium)),
+            Some(other) => bail!("--placement {other}: page or split"),
+        };
+        let medium = paths::disk();
+        std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
+        if process::is_in_dram(&medium) {
+            println!(
+                "{command}: left out, since {} is in DRAM: PERDURA_DISK_DIR names a directory on a disk",
+                medium.display()
+            );
+            return Ok(None);
+        }
+        println!("{command}: data in {}{}", medium.display(), if log.is_some() { ", log in memory" } else { "" });
+        Ok(Some(Place { medium, log }))
     }
 }
 
@@ -97,6 +122,15 @@ impl Server {
         let mut server = Self::create(options)?;
         server.start()?;
         Ok(server)
+    }
+
+    /// Starts once more with further options, which count this time only.
+    pub fn try_start(&mut self, extra: &[String]) -> Result<Duration> {
+        let own = self.options.extra.len();
+        self.options.extra.extend_from_slice(extra);
+        let started = self.start();
+        self.options.extra.truncate(own);
+        started
     }
 
     /// The server's directory: its data in `data`, its pool in `pool`.

@@ -8,6 +8,7 @@ use super::outcome::{LOCK_WAIT, Outcome, difference};
 use super::side::Side;
 use super::step::{Kind, Step};
 use super::tracker::{Explained, Tracker};
+use crate::drive::server::Place;
 
 /// The judgement of a step.
 pub enum Verdict {
@@ -43,9 +44,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts both.
-    pub fn start() -> Result<Self> {
-        let (ours, theirs) = (Side::start("Perdura")?, Side::start("InnoDB")?);
+    /// Starts both, Perdura's on the media that `place` names.
+    pub fn start(place: Place) -> Result<Self> {
+        let (ours, theirs) = (Side::start("Perdura", place)?, Side::start("InnoDB", Place::of_environment())?);
         Ok(Self { ours, theirs, explained: BTreeMap::new() })
     }
 

@@ -10,7 +10,7 @@ use mysql::{Conn, Value};
 use super::column::VIRTUAL;
 use super::outcome::{Outcome, Rows};
 use super::step::{Kind, OBSERVER, Step};
-use crate::drive::server::{Options, Server};
+use crate::drive::server::{Options, Place, Server};
 
 /// Initial time of every session's clock: neither server may see the time of day.
 const FIRST_SECOND: u32 = 1_700_000_000;
@@ -26,8 +26,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Starts a server whose default engine is `engine`.
-    pub fn start(engine: &'static str) -> Result<Self> {
+    /// Starts a server whose default engine is `engine`, on the media that `place` names.
+    pub fn start(engine: &'static str, place: Place) -> Result<Self> {
         let perdura = engine == "Perdura";
         let own: &[&str] = if perdura {
             &[
@@ -50,7 +50,7 @@ impl Side {
         ];
         let mut extra: Vec<String> = own.iter().chain(&common).map(|&option| option.to_owned()).collect();
         extra.push(format!("--default-storage-engine={engine}"));
-        let server = Server::start_new(Options { perdura, extra, ..Options::default() })?;
+        let server = Server::start_new(Options { perdura, extra, place: Some(place), ..Options::default() })?;
         let mut side = Self { engine, server, sessions: Vec::new(), purge_stop: None };
         side.connect()?;
         Ok(side)

@@ -25,21 +25,24 @@ use rand::{Rng, SeedableRng};
 use worker::Worker;
 
 use crate::drive::plugin;
-use crate::drive::server::{Options, Server};
+use crate::drive::server::{Options, Place, Server};
 use crate::shared::args::Args;
 use crate::shared::client;
 
 const CLIENTS: usize = 8;
 struct Plan {
     engine: String,
+    place: Place,
     seed: u64,
     rounds: u32,
 }
 
-/// `crash-server [--seed N] [--rounds N] [--engine NAME]`. A run with another engine tests the test
-/// itself.
+/// `crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split]`. A run with
+/// another engine tests the test itself.
 pub fn run(mut args: Args) -> Result<()> {
+    let Some(place) = Place::wanted("crash-server", &mut args)? else { return Ok(()) };
     let plan = Plan {
+        place,
         engine: args.option("--engine")?.unwrap_or_else(|| "Perdura".to_owned()),
         seed: args.option("--seed")?.unwrap_or(1),
         rounds: args.option("--rounds")?.unwrap_or(30),
@@ -67,7 +70,7 @@ fn options(plan: &Plan, binlog: bool) -> Options {
     if binlog {
         extra.extend(["--log-bin", "--sync-binlog=1", "--binlog-format=ROW", "--server-id=1"].map(str::to_owned));
     }
-    Options { perdura, extra, ..Options::default() }
+    Options { perdura, extra, place: Some(plan.place.clone()), ..Options::default() }
 }
 
 /// Runs all rounds with or without binary log. Returns how many failed.

@@ -1,16 +1,20 @@
 //! Tests what a user relies on: `make server`, the page of every variable and counter, the backup
-//! of a server under load, and the package installed by its own README.
+//! of a server under load, the package installed by its own README, and pools on disks.
 //!
 //! The hazards: a command or a step that does not work as written; a variable without
 //! documentation; a backup that claims to be complete and holds half a transfer, or nothing; a
-//! server that starts without its tables, or is updated and does not say that they are missing.
+//! server that starts without its tables, or with others' halves of them.
 
 mod backup;
+mod full_disk;
 mod machine;
 mod own_server;
 mod package;
+mod placements;
 mod statements;
 mod update;
+
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
@@ -20,23 +24,45 @@ use crate::drive::server::{Options, Server};
 use crate::shared::args::Args;
 use crate::shared::{paths, process, steps};
 
+/// The command's word by which it runs on a disk that it has mounted for itself.
+const FULL_DISK: &str = "operations-full-disk";
+
 type Step = (&'static str, Box<dyn Fn() -> Result<()>>);
 
-/// `operations [--rounds N] [--seed N]`: runs all steps and closes with `N passed, N failed`.
+/// `operations [WORD] [--rounds N] [--seed N]`: runs all steps, or those with the word in their
+/// names, and closes with `N passed, N failed`.
 pub fn run(mut args: Args) -> Result<()> {
+    let word = args.positional().unwrap_or_default();
     let rounds = args.option("--rounds")?.unwrap_or(4);
     let seed = args.option("--seed")?.unwrap_or(1);
     args.finish()?;
     plugin::build()?;
-    process::cargo_build_release("perdura-cli")?;
-    let steps: [Step; 5] = [
+    let backup = move || {
+        process::cargo_build_release("perdura-cli")?;
+        backup::run(rounds, seed)
+    };
+    let steps: [Step; 9] = [
         ("README.md's statements, over a kill -9", Box::new(readme)),
         ("docs/operations.md names every variable and counter", Box::new(page)),
-        ("backup of a server under load, restored", Box::new(move || backup::run(rounds, seed))),
+        ("backup of a server under load, restored", Box::new(backup)),
+        ("the halves of a pool: missing, swapped, another's", Box::new(placements::halves)),
+        ("a log's directory that is memory, then a disk", Box::new(placements::taken_for_others)),
+        ("a pool on a disk, taken for memory, asked for DAX", Box::new(placements::whole)),
+        ("a disk that fills while checkpoints go on", Box::new(|| full_disk::run(FULL_DISK))),
         ("make server: started, stopped, started again", Box::new(own_server::run)),
         ("the package, unpacked beside a fresh server", Box::new(package::run)),
     ];
-    steps::run("operations", &steps).with_context(|| format!("run again with --seed {seed}"))
+    let chosen: Vec<&Step> = steps.iter().filter(|(name, _)| name.contains(&word)).collect();
+    ensure!(!chosen.is_empty(), "no step has {word:?} in its name");
+    let chosen: Vec<_> = chosen.iter().map(|(name, work)| (*name, work)).collect();
+    steps::run("operations", &chosen).with_context(|| format!("run again with --seed {seed}"))
+}
+
+/// `operations-full-disk DIRECTORY`: not for people.
+pub fn on_full_disk(mut args: Args) -> Result<()> {
+    let point = args.positional().context("the directory is missing")?;
+    args.finish()?;
+    full_disk::inside(Path::new(&point))
 }
 
 /// Runs the statements of README.md on a server that is killed between them.
