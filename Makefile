@@ -61,6 +61,7 @@ test-long: setup
 	PERDURA_DIR=$(DISK) cargo xtask bench soak
 	PERDURA_DIR=$(DISK) PERDURA_LOG_DIR=/dev/shm/perdura-log cargo xtask bench soak
 	cargo xtask dax --seed $$RANDOM
+	cargo xtask power-cut --seed $$RANDOM
 	cargo xtask tpcds
 	cargo xtask django
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# For `cargo xtask dax`: QEMU and the tools of its guest by apt, and Debian's kernel, which is unpacked under build/dax and
+# For `cargo xtask dax` and `power-cut`: QEMU and the tools of its guest by apt, and Debian's kernel, which is unpacked under build/dax and
 # never installed. Quick and silent when all is in place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 [ "$(uname -m)" = x86_64 ] || die "a virtual NVDIMM is an x86-64 machine's; this is $(uname -m)"
 scripts/setup-packages.sh qemu-system-x86 busybox-static ndctl e2fsprogs xfsprogs cpio
-[ ! -e build/dax/kernel/vmlinuz ] || exit 0
+[ ! -e build/dax/kernel/modules/drivers/block ] || exit 0
 
 # The metapackage depends on the newest kernel that the archive has.
 kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1)
@@ -25,7 +25,7 @@ mv "$staging"/unpacked/boot/vmlinuz-* "$staging/kernel/vmlinuz"
 # Of 400 MB of modules only folders that the guest loads from.
 target=$staging/kernel/modules
 (cd "$staging"/unpacked/lib/modules/*/kernel &&
-    cp -r --parents crypto lib fs/mbcache.ko fs/jbd2 fs/ext4 fs/xfs drivers/nvdimm drivers/acpi drivers/virtio "$target")
+    cp -r --parents crypto lib fs/mbcache.ko fs/jbd2 fs/ext4 fs/xfs drivers/nvdimm drivers/acpi drivers/virtio drivers/block/virtio_blk.ko "$target")
 rm -rf build/dax/kernel
 mv "$staging/kernel" build/dax/kernel
 rm -rf "$staging"

@@ -53,6 +53,7 @@ usage: cargo xtask COMMAND
                                                a replica with parallel workers, kill -9 of either side, and compare
   operations [WORD] [--rounds N] [--seed N]    the operator's page, backup under load, the package unpacked
   dax [--short] [--seed N]                     pools on DAX file systems of a virtual NVDIMM, whose machine is killed
+  power-cut [--cuts N] [--seed N]              a virtual machine's disk that loses, at a cut, what it was not told to flush
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
   sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]
                                                one stream of statements to Perdura and InnoDB, and compare
@@ -113,6 +114,7 @@ fn run() -> Result<()> {
         "operations" => operations::run(args),
         // Not for people: what `operations` starts.
         "operations-full-disk" => operations::on_full_disk(args),
+        "power-cut" => dax::power_cut(args),
         "tpcds" => bench::tpcds(args),
         "django" => django::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),

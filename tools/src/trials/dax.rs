@@ -5,8 +5,10 @@
 //! allocation and metadata across a reset. The machine has no cache that loses lines, so it says
 //! nothing of flushes, which are the explorer's (tests/crash).
 
+mod disk;
 mod guest;
 mod machine;
+mod power_cut;
 
 use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
@@ -41,6 +43,16 @@ pub fn run(mut args: Args) -> Result<()> {
     refuses_what_is_no_dax(&guest)?;
     println!("dax: {} machines killed, every acknowledged row found", trials.len());
     Ok(())
+}
+
+/// `power-cut [--cuts N] [--seed N]`
+pub fn power_cut(mut args: Args) -> Result<()> {
+    let cuts = args.option("--cuts")?.unwrap_or(4);
+    let seed = args.option("--seed")?.unwrap_or_else(rand::random::<u64>);
+    args.finish()?;
+    println!("power-cut: seed {seed}");
+    let guest = Guest::build(LINES)?;
+    power_cut::run(&guest, LINES, cuts, &mut StdRng::seed_from_u64(seed)).with_context(|| format!("seed {seed}"))
 }
 
 /// Loads until a number of rows is acknowledged, kills the machine, and compares in a second one,

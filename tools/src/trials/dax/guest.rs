@@ -28,6 +28,7 @@ const MODULES: &[&str] = &[
     "drivers/virtio/virtio_pci_modern_dev",
     "drivers/virtio/virtio_pci_legacy_dev",
     "drivers/virtio/virtio_pci",
+    "drivers/block/virtio_blk",
     "drivers/nvdimm/nd_virtio",
     "drivers/nvdimm/virtio_pmem",
 ];

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -41,6 +41,20 @@ pub struct Machine<'a> {
     image: PathBuf,
 }
 
+/// A machine that has a disk besides.
+pub struct WithDisk<'m, 'a> {
+    machine: &'m Machine<'a>,
+    /// Socket of the disk's server, and bytes of a physical block.
+    disk: (&'m Path, u32),
+}
+
+impl WithDisk<'_, '_> {
+    /// As [`Machine::start`]; the disk has a file system of its own, at `/disk`.
+    pub fn start(&self, format: bool, steps: &[&str]) -> Result<Running> {
+        self.machine.start_with(format, steps, Some(self.disk))
+    }
+}
+
 impl<'a> Machine<'a> {
     /// Makes a machine with empty memory.
     pub fn new(guest: &'a Guest, file_system: FileSystem, memory: Memory) -> Result<Machine<'a>> {
@@ -61,13 +75,24 @@ impl<'a> Machine<'a> {
     /// Starts the guest, which makes a file system if `format`, mounts it, and carries out the
     /// steps.
     pub fn start(&self, format: bool, steps: &[&str]) -> Result<Running> {
+        self.start_with(format, steps, None)
+    }
+
+    /// The same machine with a disk that is served at a socket, whose physical blocks have so many
+    /// bytes.
+    pub fn with_disk<'m>(&'m self, socket: &'m Path, block: u32) -> WithDisk<'m, 'a> {
+        WithDisk { machine: self, disk: (socket, block) }
+    }
+
+    fn start_with(&self, format: bool, steps: &[&str], disk: Option<(&Path, u32)>) -> Result<Running> {
         let number = |is: bool| if is { "1" } else { "0" };
         let file_system = format!("{:?}", self.file_system).to_lowercase();
         let namespace = number(self.memory != Memory::Virtio);
         let line = format!(
-            "console=ttyS0 panic=-1 quiet filesystem={file_system} options={} format={} namespace={namespace} steps={}",
+            "console=ttyS0 panic=-1 quiet filesystem={file_system} options={} format={} namespace={namespace} disk={} steps={}",
             self.options,
             number(format),
+            number(disk.is_some()),
             steps.join(",")
         );
         let domain = if self.memory == Memory::Eadr { "cpu" } else { "mem-ctrl" };
@@ -91,6 +116,7 @@ impl<'a> Machine<'a> {
             .arg(&self.guest.kernel)
             .arg("-initrd")
             .arg(&self.guest.disk)
+            .args(disk.map(|(socket, block)| disk_words(socket, block)).into_iter().flatten())
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot run qemu-system-x86_64")?;
@@ -105,6 +131,18 @@ impl<'a> Machine<'a> {
         });
         Ok(Running { child, lines, seen: Vec::new(), console })
     }
+}
+
+/// Words by which the machine has a disk with a cache that it may have to flush.
+fn disk_words(socket: &Path, block: u32) -> [String; 6] {
+    [
+        "-blockdev".to_owned(),
+        format!("driver=nbd,node-name=net,server.type=unix,server.path={}", socket.display()),
+        "-blockdev".to_owned(),
+        "driver=raw,node-name=disk,file=net".to_owned(),
+        "-device".to_owned(),
+        format!("virtio-blk-pci,drive=disk,write-cache=on,physical_block_size={block}"),
+    ]
 }
 
 impl Drop for Machine<'_> {
