@@ -149,7 +149,7 @@ impl Drop for FileMapping {
     }
 }
 
-/// Whose stores into a mapping are.
+/// Owners of what is stored into a mapping.
 #[derive(Clone, Copy)]
 pub(super) enum Sharing {
     Shared,

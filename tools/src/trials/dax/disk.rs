@@ -1,6 +1,6 @@
 //! A disk with a cache that a loss of power empties: a server of the NBD protocol for one virtual
-//! machine. Writes stay in memory until a flush, or one that forces its own way (FUA); at a cut each
-//! sector of them is on the disk, or is lost, as a seed decides.
+//! machine. Writes stay in memory until a flush, or one that forces its own way (FUA); at a cut
+//! each sector of them is on the disk, or is lost, as a seed decides.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -176,7 +176,7 @@ impl State {
             if forces {
                 self.file.write_all_at(sector, number * SECTOR as u64)?;
             } else if let Some(before) = before.filter(|_| self.random.random_bool(0.5)) {
-                // What was there before had left the cache by itself.
+                // The one before had left the cache by itself.
                 self.file.write_all_at(&before, number * SECTOR as u64)?;
             }
         }
@@ -326,8 +326,8 @@ mod tests {
         }
     }
 
-    /// A disk that kept all it was sent would show nothing, and one that lost what was flushed would
-    /// accuse the innocent.
+    /// A disk that kept all it was sent would show nothing, and one that lost what was flushed
+    /// would accuse the innocent.
     #[test]
     fn a_cut_loses_only_what_was_not_flushed() {
         let path = std::env::temp_dir().join(format!("perdura-disk-{}", std::process::id()));

@@ -98,7 +98,7 @@ fn cut_often(
             lost.cached
         );
     }
-    // What the last guest has left was flushed.
+    // The last guest has flushed all of it.
     let serving = disk.serve(random.random())?;
     let steps = [checked, &compare(lines)];
     let said = machine.with_disk(serving.socket(), block).start(false, &steps)?.wait()?;

@@ -117,7 +117,7 @@ fn fill(path: &Path) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    // What is delayed may find no room.
+    // Delayed blocks may find no room.
     let _ = file.sync_all();
     Ok(())
 }

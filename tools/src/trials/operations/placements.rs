@@ -13,7 +13,7 @@ use crate::drive::server::{Options, Place, Server};
 use crate::shared::paths;
 use crate::shared::process::is_in_dram;
 
-/// What the rows of a pool must add up to: their number, and sums over two columns.
+/// Sums that the rows of a pool must have: their number, and those of two columns.
 type Sums = (u64, u64, u64);
 
 /// Directories of a pool, and how they are taken.
