@@ -179,7 +179,6 @@ pub enum Mutant {
     PendingDeleteIsFree,
     WalkMeetsOwnLaterWrites,
     PreparedKeysFree,
-    OlderTwinLeafCounts,
     CheckpointPastUnflushedValid,
     SeenEntryMergedAway,
     EntryDeletedWithinLoggedAsInserted,

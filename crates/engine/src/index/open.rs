@@ -12,7 +12,6 @@ use super::table_index::Index;
 use crate::error::Error;
 use crate::files::chain::{Chain, SegmentId};
 use crate::format::{IndexDefinition, LEAF_HEADER, LeafKind};
-use perdura_pmem::Mutant;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cmp::Ordering;
@@ -176,8 +175,7 @@ impl<'o> Opening<'o> {
         leaves.dedup_by(|next, kept| {
             let is_same = next.head == kept.head && bytes(next).low() == bytes(kept).low();
             if is_same {
-                // Planted: the earlier version counts.
-                if is_later(self.leaves(), next.leaf, kept.leaf) != perdura_pmem::planted(Mutant::OlderTwinLeafCounts) {
+                if is_later(self.leaves(), next.leaf, kept.leaf) {
                     std::mem::swap(next, kept);
                 }
                 void.push(next.leaf);

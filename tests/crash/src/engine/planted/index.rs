@@ -109,7 +109,6 @@ pub(super) const PLANTED: &[Planted] = &[
         "the keys of a prepared transaction are free",
         "keys, prepared",
     ),
-    planted(Mutant::OlderTwinLeafCounts, "opening", "of two leaves with one low key the older counts", "keys, altered"),
     planted(
         Mutant::CheckpointPastUnflushedValid,
         "(I9), valid words flushed behind",
