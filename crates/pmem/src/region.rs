@@ -369,8 +369,8 @@ impl Region {
         self.reclaim_by(self.mapping.functions.flush, ranges);
     }
 
-    /// The same for ranges that are to be durable when [`crate::Medium::settle`] returns: where that
-    /// syncs all that is stored, it does nothing.
+    /// The same for ranges that are to be durable when [`crate::Medium::settle`] returns: where
+    /// that syncs all that is stored, it does nothing.
     #[track_caller]
     pub fn reclaim_settled(&self, ranges: impl IntoIterator<Item = (u64, u64)>) {
         self.reclaim_by(self.mapping.functions.flush_settled, ranges);

@@ -531,7 +531,7 @@ fn crash_often(seed: u64) {
             assert_eq!(lost, None, "seed {seed} crash {crash}");
             if random.one_in(3) {
                 disk.medium.settle().expect("nothing fails");
-                // What was stored after the checkpoint may have been written back since.
+                // Words that were stored after the checkpoint may have been written back since.
                 (0..WORDS).rev().for_each(|word| synced[word as usize] = stress.small.load(word * 8));
                 let large: Vec<_> = stress.large.words(0, LARGE_WORDS as usize).collect();
                 (0..).zip(&large).for_each(|(word, value)| stress.large_synced.raise(word, *value));

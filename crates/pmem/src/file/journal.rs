@@ -126,8 +126,8 @@ impl State {
         number
     }
 
-    /// Offset and content of a range of a file, with the words that are to be stored there: they are
-    /// in this group or one before, which must not be undone.
+    /// Offset and content of a range of a file, with the words that are to be stored there: they
+    /// are in this group or one before, which must not be undone.
     fn content(&self, file: &PagedFile, range: &Range<usize>) -> (u64, Vec<u8>) {
         let (offset, mut content) = file.content(range);
         for word in self.to_store.iter().filter(|word| range.contains(&word.address)) {

@@ -41,8 +41,8 @@ pub(super) const FENCE_BYTES: usize = 128 << 10;
 /// A log by which fences of many files are one write: the medium's journal.
 pub(super) trait FenceLog: Send + Sync {
     /// Makes the content of ranges of files durable, as it is now, and words as they are going to
-    /// be, which it stores then: on return all are, or the medium has failed. Each range begins with
-    /// a word. No two threads store the same word.
+    /// be, which it stores then: on return all are, or the medium has failed. Each range begins
+    /// with a word. No two threads store the same word.
     fn append(&self, parts: &[FencedPart], words: &[WordToStore]);
 
     /// Number of the next group: what was in the files before the call is in none from that on.

@@ -47,10 +47,13 @@ pub(super) fn replay(home: &Home, directory: &Path, syncs: &Syncs) -> Result<Rep
     Ok(Replayed { segments, last })
 }
 
+/// A range of a file and its content; `None` stands for zeros.
+type Part = (Range<u64>, Option<Box<[u8]>>);
+
 /// Content that a journal has for files: what a replay would write to them.
 #[derive(Default)]
 pub(in crate::file) struct Overlay {
-    files: FxHashMap<String, Vec<(Range<u64>, Option<Box<[u8]>>)>>,
+    files: FxHashMap<String, Vec<Part>>,
 }
 
 impl Overlay {
