@@ -143,6 +143,10 @@ impl Shared {
         let csn = self.csn.fetch_add(1, SeqCst) + 1;
         // Planted: the lag says that all before are durable.
         let lag = if perdura_pmem::planted(Mutant::LagClaimsAllDurable) { 1 } else { csn - self.durable.load() };
+        // Planted: it counts as filled when it is taken.
+        if perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
+            self.durable.mark(csn);
+        }
         (csn, u16::try_from(lag).unwrap_or(LAG_UNKNOWN))
     }
 

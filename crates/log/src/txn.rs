@@ -285,10 +285,6 @@ fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     let unfinished = Unfinished(log);
     let (csn, lag) = log.take_csn();
     watch.end(LogStage::Csn);
-    // Planted: a CSN counts as filled when it is taken.
-    if perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
-        log.durable.mark(csn);
-    }
     seal(staged, kind, (csn, lag), of);
     watch.end(LogStage::Copy);
     fence(place.region);
@@ -333,10 +329,6 @@ fn write_shared(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     let unfinished = Unfinished(log);
     let (csn, lag) = if kind.is_commit() { log.take_csn() } else { (0, 0) };
     watch.end(LogStage::Csn);
-    // Planted: a CSN counts as filled when it is taken.
-    if kind.is_commit() && perdura_pmem::planted(Mutant::CsnFilledWhenTaken) {
-        log.durable.mark(csn);
-    }
     seal(staged, kind, (csn, lag), of);
     watch.end(LogStage::Copy);
     seat.end(|spans| {
