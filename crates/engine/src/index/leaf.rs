@@ -201,16 +201,21 @@ impl<'a> LeafBytes<'a> {
     /// Flushes the entries in `slots`. The caller fences.
     #[track_caller]
     pub(crate) fn flush_slots(&self, slots: u64) {
-        let mut lines = Lines::default();
-        bits(slots).filter_map(|slot| self.ranges(slot)).flatten().for_each(|range| lines.add(&range));
-        self.flush(&lines);
+        self.flush(&self.lines_of(slots));
     }
 
     /// Flushes the entries in `slots`, which are to be durable at the next checkpoint. The caller
     /// fences.
     pub(crate) fn flush_slots_settled(&self, slots: u64) {
-        let ranges = bits(slots).filter_map(|slot| self.ranges(slot)).flatten();
-        ranges.for_each(|range| self.region.flush_settled(self.at + range.start, range.end - range.start));
+        for (first, count) in self.lines_of(slots).runs() {
+            self.region.flush_settled(self.at + first * LINE_BYTES, count * LINE_BYTES);
+        }
+    }
+
+    fn lines_of(&self, slots: u64) -> Lines {
+        let mut lines = Lines::default();
+        bits(slots).filter_map(|slot| self.ranges(slot)).flatten().for_each(|range| lines.add(&range));
+        lines
     }
 
     /// As [`LeafBytes::flush_slots`], though whoever put the leaf in the place of another may have
