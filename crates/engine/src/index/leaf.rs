@@ -198,12 +198,6 @@ impl<'a> LeafBytes<'a> {
         }
     }
 
-    /// Flushes the entries in `slots`. The caller fences.
-    #[track_caller]
-    pub(crate) fn flush_slots(&self, slots: u64) {
-        self.flush(&self.lines_of(slots));
-    }
-
     /// Flushes the entries in `slots`, which are to be durable at the next checkpoint. The caller
     /// fences.
     pub(crate) fn flush_slots_settled(&self, slots: u64) {
@@ -218,12 +212,12 @@ impl<'a> LeafBytes<'a> {
         lines
     }
 
-    /// As [`LeafBytes::flush_slots`], though whoever put the leaf in the place of another may have
-    /// flushed them.
+    /// Flushes the entries in `slots`, though whoever put the leaf in the place of another may have
+    /// flushed them. The caller fences.
     #[track_caller]
     pub(crate) fn flush_slots_again(&self, slots: u64) {
         let _again = trace::span(trace::TRANSIENT);
-        self.flush_slots(slots);
+        self.flush(&self.lines_of(slots));
     }
 
     /// Makes the valid word durable, and the entries in `slots`, which an earlier process has
