@@ -186,8 +186,9 @@ int ha_perdura::index_read_map(uchar *record, const uchar *key, key_part_map par
      search_again(). */
   if (unlikely(error == HA_ERR_END_OF_FILE && m_search != Search::NONE))
   {
-    if (table->in_use->wait_for_prior_commit())
-      return HA_ERR_GENERIC;
+    if ((error= wait_for_prior_transactions(table->in_use)))
+      return error;
+    error= HA_ERR_END_OF_FILE;
     if (perdura_index_search(m_cursor, m_session, true) == PERDURA_CODE_OK)
       error= seek(record, bound, step, whole);
   }

@@ -39,8 +39,8 @@ int ha_perdura::rnd_init(bool scan)
 int ha_perdura::search_again(uchar *record)
 {
   m_search= Search::LAST;
-  if (table->in_use->wait_for_prior_commit())
-    return HA_ERR_GENERIC;
+  if (const int error= perdura::wait_for_prior_transactions(table->in_use))
+    return error;
   PerduraCode code= perdura_search_again(m_cursor, m_session);
   if (code == PERDURA_CODE_END)
     return HA_ERR_END_OF_FILE;

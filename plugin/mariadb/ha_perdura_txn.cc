@@ -102,6 +102,7 @@ static int close_connection(handlerton *, THD *thd)
      pointer. */
   thd_set_ha_data(thd, hton, nullptr);
   perdura_session_end(session);
+  replica_commit_ends(thd);
   return 0;
 }
 
@@ -209,7 +210,9 @@ static int commit(handlerton *, THD *thd, bool all)
     const int error= handler_error(perdura_statement_end(session), thd);
     return likely(error || !is_lost) ? error : HA_ERR_LOCK_DEADLOCK;
   }
-  return end_error(perdura_commit(session), thd);
+  const PerduraCode code= perdura_commit(session);
+  replica_commit_ends(thd);
+  return end_error(code, thd);
 }
 
 static int rollback(handlerton *, THD *thd, bool all)
@@ -217,7 +220,9 @@ static int rollback(handlerton *, THD *thd, bool all)
   PerduraSession *session= session_of(thd);
   if (!ends_transaction(thd, all))
     return handler_error(perdura_statement_rollback(session), thd);
-  return handler_error(perdura_rollback(session), thd);
+  const PerduraCode code= perdura_rollback(session);
+  replica_commit_ends(thd);
+  return handler_error(code, thd);
 }
 
 /* -- names of distributed transactions */
@@ -262,7 +267,12 @@ static int prepare(handlerton *, THD *thd, bool all)
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
   Name name(&xid);
-  return end_error(perdura_prepare(session, name.bytes, name.length), thd);
+  if (const int error= replica_commit_begins(thd))
+    return error;
+  const PerduraCode code= perdura_prepare(session, name.bytes, name.length);
+  if (unlikely(code != PERDURA_CODE_OK))
+    replica_commit_ends(thd);
+  return end_error(code, thd);
 }
 
 /* Called in the binary log's order, maybe by another connection's thread. */

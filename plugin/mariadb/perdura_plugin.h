@@ -41,6 +41,16 @@ bool applies_row_events(THD *thd);
 /* Fills in the handlerton's calls for transactions. */
 void set_transaction_calls(handlerton *target);
 
+/* -- the order of a replica's commits (replica_order.cc) */
+
+/* From its PREPARE to its end a transaction of a parallel replica is in its commit. The first
+   returns a handler error as below. */
+int replica_commit_begins(THD *thd);
+void replica_commit_ends(const THD *thd);
+/* Waits until the transactions before that of a replica's worker are visible here. Returns a
+   handler error: the worker was killed, or an earlier transaction failed. */
+int wait_for_prior_transactions(THD *thd);
+
 /* -- finding tables (discovery.cc) */
 
 /* Fills in the handlerton's calls for discovery. */

@@ -1,5 +1,5 @@
-//! Parallel replication: a primary and a replica with four workers, 8 clients that change each
-//! other's rows, kill -9 of either side.
+//! Parallel replication: a primary and a replica with four workers, with and without a binary log of
+//! its own, 8 clients that change each other's rows, kill -9 of either side.
 //!
 //! The hazard: workers apply transactions concurrently and commit them in the primary's order. A
 //! worker that searches its row in a snapshot misses what the transaction before it has just
@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use load::Client;
 use pair::{Pair, Side};
-use plan::{Mode, Plan};
+use plan::{Log, Mode, Plan};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -46,10 +46,11 @@ pub fn run(mut args: Args) -> Result<()> {
         plugin::build()?;
     }
     let mut failed = 0;
-    for mode in modes.iter().filter(|_| plan.rounds > 0) {
-        failed += in_mode(&plan, *mode)?;
+    let runs = if plan.rounds > 0 { runs(&plan, &modes) } else { vec![] };
+    for (mode, log) in &runs {
+        failed += in_mode(&plan, *mode, *log)?;
     }
-    let mut rounds = plan.rounds * modes.len() as u32;
+    let mut rounds = plan.rounds * runs.len() as u32;
     if plan.engine.eq_ignore_ascii_case("perdura") {
         failed += counters::run(plan.seed)?;
         rounds += counters::FORMATS.len() as u32;
@@ -68,20 +69,25 @@ fn modes(name: &str) -> Result<Vec<Mode>> {
     }
 }
 
-/// Runs all rounds in one mode. Returns how many failed. A stopped replica stays stopped, so the
-/// first failure ends the mode.
-fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
-    let mut random = StdRng::seed_from_u64(plan.seed.wrapping_mul(2).wrapping_add(u64::from(mode == Mode::Optimistic)));
-    let replica_logs = plan.seed.is_multiple_of(2) == (mode == Mode::Optimistic);
+/// Each kind of log once; the modes take turns, and begin with the other one at the next seed.
+fn runs(plan: &Plan, modes: &[Mode]) -> Vec<(Mode, Log)> {
+    let turns = modes.iter().copied().cycle().skip((plan.seed % 2) as usize);
+    turns.zip(Log::ALL).collect()
+}
+
+/// Runs all rounds with one kind of replica. Returns how many failed. A stopped replica stays
+/// stopped, so the first failure ends the run.
+fn in_mode(plan: &Plan, mode: Mode, log: Log) -> Result<u32> {
+    let mut random = StdRng::seed_from_u64(plan.seed.wrapping_mul(4).wrapping_add(log as u64));
     println!(
-        "replication: {CLIENTS} clients, {} rounds, {}, engine {}, replica {} binary log, seed {}",
+        "replication: {CLIENTS} clients, {} rounds, {}, engine {}, replica {}, seed {}",
         plan.rounds,
         mode.name(),
         plan.engine,
-        if replica_logs { "with" } else { "without" },
+        log.name(),
         plan.seed
     );
-    let mut pair = Pair::start(plan, mode, replica_logs)?;
+    let mut pair = Pair::start(plan, mode, log)?;
     let mut clients: Vec<Client> = (0..CLIENTS).map(|number| Client::new(number, random.random())).collect();
     // Of each three rounds one kills the primary, one the replica, one nobody.
     let mut kills = [Some(Side::Primary), Some(Side::Replica), None];
@@ -89,7 +95,7 @@ fn in_mode(plan: &Plan, mode: Mode) -> Result<u32> {
         if round % 3 == 1 {
             kills.shuffle(&mut random);
         }
-        let killed = kills[round as usize % 3];
+        let killed = kills[round as usize % 3].filter(|&side| side == Side::Primary || log.survives_crash());
         let before = Duration::from_millis(random.random_range(LOAD_MS));
         let after = Duration::from_millis(random.random_range(LOAD_MS));
         let lags = random.random_bool(0.5);

@@ -1,9 +1,9 @@
 //! A primary and its replica: two servers on loopback, each in its own directory.
 //!
 //! Both survive crashes. The primary syncs its binary log with each commit and recovers the engine
-//! by it. The replica writes its position (mysql.gtid_slave_pos, an InnoDB table) in the very
-//! transaction that the position includes, and its binary log or tc.log commits that transaction in
-//! both engines or in none.
+//! by it. The replica writes its position (mysql.gtid_slave_pos, an InnoDB table unless it is told
+//! otherwise) in the very transaction that the position includes, and its binary log or tc.log
+//! commits that transaction in both engines or in none.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use super::plan::{Mode, Plan, ROWS, TABLES};
+use super::plan::{Log, Mode, Plan, ROWS, TABLES};
 use crate::drive::server::{Options, Server};
 use crate::shared::{client, indexes};
 
@@ -49,7 +49,7 @@ pub struct Pair {
 
 impl Pair {
     /// Starts both, makes the tables and lets the replica follow.
-    pub fn start(plan: &Plan, mode: Mode, replica_logs: bool) -> Result<Self> {
+    pub fn start(plan: &Plan, mode: Mode, log: Log) -> Result<Self> {
         let port = free_port()?;
         let mut of_primary = vec!["--server-id=1".to_owned(), "--skip-networking=OFF".to_owned()];
         of_primary.extend(["--log-bin".to_owned(), "--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]);
@@ -58,9 +58,7 @@ impl Pair {
         let mut of_replica = vec!["--server-id=2".to_owned(), "--slave-parallel-threads=4".to_owned()];
         of_replica.push(format!("--slave-parallel-mode={}", mode.name()));
         of_replica.push("--slave-net-timeout=10".to_owned());
-        if replica_logs {
-            of_replica.extend(["--log-bin".to_owned(), "--log-slave-updates".to_owned()]);
-        }
+        of_replica.extend(log.options(&plan.engine));
         let primary = Server::start_new(options(plan, of_primary))?;
         let replica = Server::start_new(options(plan, of_replica))?;
         let pair = Self { primary, replica };
