@@ -211,7 +211,7 @@ static MYSQL_SYSVAR_ULONGLONG(checkpoint_log_size, checkpoint_log_size, PLUGIN_V
   "what the log may take", nullptr, nullptr, 256 * MIB, MIB, 64 * GIB, MIB);
 
 static MYSQL_SYSVAR_UINT(checkpoint_interval, checkpoint_interval, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Seconds after which a pool on a disk makes a checkpoint, if anything has changed", nullptr, nullptr, 10, 1, 86400, 1);
+  "Seconds after which a pool on a disk makes a checkpoint, if anything has changed", nullptr, nullptr, 60, 1, 86400, 1);
 
 static MYSQL_SYSVAR_BOOL(accept_unsafe_shutdown, accept_unsafe_shutdown, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Open the pool although its persistent memory has counted dirty shutdowns since it was last open, which may have lost "

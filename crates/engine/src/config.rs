@@ -103,7 +103,7 @@ impl Default for Config {
             lock_wait_timeout: Duration::from_secs(50),
             transaction_memory: 64 << 20,
             checkpoint_log_bytes: 256 << 20,
-            checkpoint_interval: Duration::from_secs(10),
+            checkpoint_interval: Duration::from_secs(60),
             by_value: None,
             background: true,
             accept_unsafe_shutdown: false,

@@ -5,6 +5,7 @@
 //! no record joins it any more, and it begins when all that have joined are stored. So no sector is
 //! written twice of which anything was acknowledged (I2).
 
+use crate::publication::Commit;
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -12,6 +13,9 @@ use std::ops::Range;
 
 /// Bytes of a lane that are written together, in order of joining.
 pub(crate) type Spans = SmallVec<[Range<u64>; 4]>;
+
+/// Commits whose records are written together, in order of storing.
+pub(crate) type Commits = SmallVec<[Commit; 8]>;
 
 /// Records that are made durable together.
 #[derive(Default)]
@@ -21,6 +25,8 @@ struct Write {
     spans: Spans,
     /// Behind the last span, up to the end of its sectors.
     room: Range<u64>,
+    commits: Commits,
+    has_leader: bool,
 }
 
 struct State {
@@ -32,17 +38,26 @@ struct State {
     is_writing: bool,
     /// Number of the last write that has ended.
     ended: u64,
+    /// Threads that wait for the end of a write.
+    waiting: u32,
 }
 
 /// The writes of a lane.
 ///
 /// Between joining and storing a record, its thread checksums and copies it and takes a CSN: it
-/// neither blocks nor fails (I5), so whoever waits for it does not wait long. Any of those whose
-/// records are stored leads the write, as soon as none is under way; the others wait for its end.
-/// So a write holds as many records as have come during the one before, and at most one a thread.
+/// neither blocks nor fails (I5), so whoever waits for it does not wait long. The first thread to
+/// have stored its record leads the write, as soon as none is under way, and announces the commits
+/// of all. Those do not come back here: they wait for durable_csn, each for its own CSN.
+/// So no thread is woken but to go on. A write holds as many records as have come during the one
+/// before, and at most one a thread.
 pub(crate) struct GroupCommit {
     state: Mutex<State>,
-    moved: Condvar,
+    /// The write under way has ended: of its leader's successor there is one at most.
+    may_lead: Condvar,
+    /// The last record of the cut write is stored: of its leader.
+    is_stored: Condvar,
+    /// A write has ended: of those who have no CSN to wait for.
+    has_ended: Condvar,
 }
 
 /// A record's place in a write.
@@ -58,8 +73,9 @@ pub(crate) struct Seat<'a> {
 impl GroupCommit {
     pub(crate) fn new() -> GroupCommit {
         let (open, cut) = (Write::default(), Write::default());
-        let state = State { open, number: 1, cut, is_writing: false, ended: 0 };
-        GroupCommit { state: Mutex::new(state), moved: Condvar::new() }
+        let state = State { open, number: 1, cut, is_writing: false, ended: 0, waiting: 0 };
+        let (may_lead, is_stored, has_ended) = (Condvar::new(), Condvar::new(), Condvar::new());
+        GroupCommit { state: Mutex::new(state), may_lead, is_stored, has_ended }
     }
 
     /// Finds a place for a record of `bytes`, for which the whole sectors `own` are reserved.
@@ -78,22 +94,59 @@ impl GroupCommit {
         Seat { group: self, number, offset, is_stored: false }
     }
 
-    /// Counts a record of write `number` as stored.
-    fn stored(&self, number: u64) -> MutexGuard<'_, State> {
+    /// Counts a record of write `number` as stored, which may be a commit's.
+    fn stored(&self, number: u64, commit: Option<Commit>) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        if number == state.number {
-            state.open.stored += 1;
-        } else {
-            state.cut.stored += 1;
-            if state.cut.stored == state.cut.joined {
-                self.moved.notify_all();
-            }
+        let is_cut = number != state.number;
+        let write = state.write(number);
+        write.stored += 1;
+        if is_cut && write.stored == write.joined {
+            self.is_stored.notify_one();
         }
+        // Planted: the write under way counts for a record that came too late for it.
+        let counts = is_cut || state.is_writing && perdura_pmem::planted(Mutant::WriteUnderWayCounts);
+        if counts { &mut state.cut } else { &mut state.open }.commits.extend(commit);
         state
+    }
+
+    /// Makes the open write by `write`, once it may, and announces its commits.
+    fn lead(&self, mut state: MutexGuard<'_, State>, write: impl FnOnce(&[Range<u64>]), announce: impl Fn(Commits)) {
+        while state.is_writing {
+            self.may_lead.wait(&mut state);
+        }
+        let number = state.number;
+        state.is_writing = true;
+        state.cut();
+        while state.cut.stored < state.cut.joined {
+            self.is_stored.wait(&mut state);
+        }
+        let spans = std::mem::take(&mut state.cut.spans);
+        // Planted: those who share the write do not wait for it.
+        if perdura_pmem::planted(Mutant::WriteAnnouncedEarly) {
+            announce(std::mem::take(&mut state.cut.commits));
+        }
+        drop(state);
+        write(&spans);
+        let mut state = self.state.lock();
+        let commits = std::mem::take(&mut state.cut).commits;
+        state.is_writing = false;
+        state.ended = number;
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        self.may_lead.notify_one();
+        if is_awaited {
+            self.has_ended.notify_all();
+        }
+        announce(commits);
     }
 }
 
 impl State {
+    /// The write `number`, which has not ended.
+    fn write(&mut self, number: u64) -> &mut Write {
+        if number == self.number { &mut self.open } else { &mut self.cut }
+    }
+
     /// Lets no more records join the open write.
     fn cut(&mut self) {
         let mut next = Write::default();
@@ -109,41 +162,21 @@ impl State {
 }
 
 impl Seat<'_> {
-    /// Ends the record, which is stored, when its write is durable: on return it is, or the medium
-    /// has failed. One of those who share the write makes it by `write`.
-    pub(crate) fn end(mut self, write: impl FnOnce(&[Range<u64>])) {
+    /// Ends a record, which is stored. The first of a write to come makes it by `write`, which
+    /// returns when it is durable or the medium has failed, and then calls `announce` with all its
+    /// commits. Other commits return at once, and records of no commit when the write has ended.
+    pub(crate) fn end(mut self, commit: Option<Commit>, write: impl FnOnce(&[Range<u64>]), announce: impl Fn(Commits)) {
         self.is_stored = true;
-        let (group, mut own) = (self.group, self.number);
-        let mut state = group.stored(own);
-        // Planted: the write under way counts for a record that came too late for it.
-        if state.is_writing && own == state.number && perdura_pmem::planted(Mutant::WriteUnderWayCounts) {
-            own -= 1;
-        }
-        let mut write = Some(write);
-        while state.ended < own {
-            if state.is_writing {
-                group.moved.wait(&mut state);
-                continue;
+        let (group, own, is_commit) = (self.group, self.number, commit.is_some());
+        let mut state = group.stored(own, commit);
+        if !std::mem::replace(&mut state.write(own).has_leader, true) {
+            group.lead(state, write, announce);
+        } else if !is_commit {
+            state.waiting += 1;
+            while state.ended < own {
+                group.has_ended.wait(&mut state);
             }
-            let write = write.take().expect("a thread leads one write");
-            state.is_writing = true;
-            state.cut();
-            while state.cut.stored < state.cut.joined {
-                group.moved.wait(&mut state);
-            }
-            let spans = std::mem::take(&mut state.cut.spans);
-            // Planted: those who share the write do not wait for it.
-            if perdura_pmem::planted(Mutant::WriteAnnouncedEarly) {
-                state.ended = own;
-                group.moved.notify_all();
-            }
-            drop(state);
-            write(&spans);
-            state = group.state.lock();
-            state.cut = Write::default();
-            state.is_writing = false;
-            state.ended = own;
-            group.moved.notify_all();
+            state.waiting -= 1;
         }
     }
 }
@@ -153,7 +186,7 @@ impl Drop for Seat<'_> {
     /// need not wait for it, and its place holds no valid record.
     fn drop(&mut self) {
         if !self.is_stored {
-            drop(self.group.stored(self.number));
+            drop(self.group.stored(self.number, None));
         }
     }
 }
@@ -162,6 +195,7 @@ impl Drop for Seat<'_> {
 mod tests {
     use super::*;
     use perdura_pmem::split_mix::SplitMix64;
+    use std::collections::HashMap;
     use std::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering::SeqCst;
     use std::sync::mpsc::channel;
@@ -180,10 +214,11 @@ mod tests {
         let (group, tail) = (GroupCommit::new(), AtomicU64::new(0));
         let (mut late, mut written) = (Vec::new(), Vec::new());
         let join = |bytes| group.join(reserve(&tail, bytes), bytes);
-        join(128).end(|spans| {
+        let first = |spans: &[Range<u64>]| {
             written.push(spans.to_vec());
             late = [128, 320, 64, 128, 1024 + 64, 64].map(join).into();
-        });
+        };
+        join(128).end(None, first, drop);
         let places: Vec<u64> = late.iter().map(|seat| seat.offset).collect();
         // The fourth has no room behind the third; the sixth has it behind the fifth.
         assert_eq!(places, [512, 640, 960, 2048, 2560, 3648]);
@@ -191,7 +226,8 @@ mod tests {
         std::thread::scope(|scope| {
             for seat in late {
                 let told = told.clone();
-                scope.spawn(move || seat.end(|spans| told.send(spans.to_vec()).expect("the test waits")));
+                let write = move |spans: &[Range<u64>]| told.send(spans.to_vec()).expect("the test waits");
+                scope.spawn(move || seat.end(None, write, drop));
             }
         });
         written.extend(heard.try_iter());
@@ -201,12 +237,22 @@ mod tests {
         assert_eq!(written, expected, "one write for all");
     }
 
-    /// Hazard: one thread is told of a write that has left its record out, or a sector is written
-    /// again that somebody was told of.
+    /// Hazard: a thread is told of a write that has left its record out, a CSN is announced twice or
+    /// never, or a sector is written again that somebody was told of.
     #[test]
     fn each_record_is_in_the_write_that_it_waits_for_and_no_sector_is_in_two() {
         for seed in 0..40 {
             let (group, tail, written) = (GroupCommit::new(), AtomicU64::new(0), Mutex::new(Vec::new()));
+            let (csns, places, told) = (AtomicU64::new(0), Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
+            let is_written = |place: &Range<u64>| {
+                written.lock().iter().any(|span: &Range<u64>| span.start <= place.start && place.end <= span.end)
+            };
+            let announce = |commits: Commits| {
+                for Commit { csn, .. } in commits {
+                    assert!(is_written(&places.lock()[&csn]), "seed {seed}: CSN {csn}");
+                    told.lock().push(csn);
+                }
+            };
             let thread = |thread: u64| {
                 let mut random = SplitMix64::new(seed * 10 + thread);
                 for _ in 0..50 {
@@ -216,9 +262,14 @@ mod tests {
                     if random.one_in(5) {
                         std::thread::yield_now();
                     }
-                    seat.end(|spans| written.lock().extend_from_slice(spans));
-                    let is_there = |span: &Range<u64>| span.start <= place.start && place.end <= span.end;
-                    assert!(written.lock().iter().any(is_there), "seed {seed}: {place:?}");
+                    let csn = (!random.one_in(4)).then(|| csns.fetch_add(1, SeqCst));
+                    csn.inspect(|&csn| drop(places.lock().insert(csn, place.clone())));
+                    let commit = csn.map(|csn| Commit { csn, publication: None });
+                    seat.end(commit, |spans| written.lock().extend_from_slice(spans), announce);
+                    assert!(csn.is_some() || is_written(&place), "seed {seed}: {place:?}");
+                    while csn.is_some_and(|csn| !told.lock().contains(&csn)) {
+                        std::thread::yield_now();
+                    }
                 }
             };
             std::thread::scope(|scope| (0..6).for_each(|number| drop(scope.spawn(move || thread(number)))));
@@ -228,6 +279,9 @@ mod tests {
             sectors.sort_unstable();
             sectors.dedup();
             assert_eq!(sectors.len(), count, "seed {seed}: a sector is in two writes");
+            let mut told = told.into_inner();
+            told.sort_unstable();
+            assert_eq!(told, (0..csns.into_inner()).collect::<Vec<_>>(), "seed {seed}: each CSN is announced once");
         }
     }
 
@@ -238,7 +292,7 @@ mod tests {
         let (lost, other) = (group.join(0..512, 64), group.join(512..1024, 64));
         drop(lost);
         let mut written = Vec::new();
-        other.end(|spans| written.extend_from_slice(spans));
+        other.end(None, |spans| written.extend_from_slice(spans), drop);
         assert_eq!((written.len(), written[0].clone()), (1, 0..128));
     }
 }

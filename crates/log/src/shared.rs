@@ -168,6 +168,12 @@ impl Shared {
         }
     }
 
+    /// Whether records of several threads are made durable by one write.
+    #[inline]
+    pub(crate) fn shares_writes(&self) -> bool {
+        self.sector > GRANULE_BYTES
+    }
+
     /// Bytes of the whole sectors, or granules, that `bytes` take.
     #[inline]
     pub(crate) fn padded(&self, bytes: u64) -> u64 {
@@ -217,13 +223,19 @@ impl Shared {
     /// durable.
     #[inline]
     pub(crate) fn mark_durable(&self, csn: Csn) {
+        self.mark_durable_by(csn, |moved| self.durable.wake(moved));
+    }
+
+    /// The same; `wake` is called with each CSN that durable_csn has moved to.
+    #[inline]
+    pub(crate) fn mark_durable_by(&self, csn: Csn, wake: impl FnMut(Csn)) {
         // Planted: nobody asks whether the fence did what it should.
         if self.check_fenced().is_err() && !perdura_pmem::planted(Mutant::FailedFenceUnasked) {
             self.durable.refuse(csn);
             return;
         }
         let mut watch = self.stages.watch();
-        self.durable.mark(csn);
+        self.durable.mark_by(csn, wake);
         watch.end(LogStage::Durable);
     }
 

@@ -8,6 +8,7 @@ use crate::format::{
 use crate::generation::{Pins, Placed};
 use crate::group::{Place, Staged};
 use crate::prepared::{Prepared, State};
+use crate::publication::{Commit, Publication};
 use crate::shared::{Shared, Unfinished};
 use crate::stages::LogStage;
 use crate::{Csn, TxnId};
@@ -15,6 +16,7 @@ use perdura_pmem::checksum::crc32c_append;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace::span;
 use perdura_pmem::{Mutant, Region};
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -65,6 +67,7 @@ pub struct LogTxn {
     /// Lowest activation it has a chunk in, as noted in the log's holders.
     held_since: Option<u64>,
     prepared: Option<Arc<Prepared>>,
+    publication: Option<Arc<dyn Publication>>,
 }
 
 impl LogTxn {
@@ -79,6 +82,7 @@ impl LogTxn {
             records: Vec::new(),
             held_since: None,
             prepared: None,
+            publication: None,
         }
     }
 
@@ -92,6 +96,17 @@ impl LogTxn {
     /// Transaction id, never issued twice in a pool.
     pub fn id(&self) -> TxnId {
         self.id
+    }
+
+    /// Whether other threads may make the write of its commit record.
+    #[inline]
+    pub fn shares_writes(&self) -> bool {
+        self.home.log.shares_writes()
+    }
+
+    /// Has whoever makes the write of its commit record publish it. Without it the caller does.
+    pub fn set_publication(&mut self, publication: Arc<dyn Publication>) {
+        self.publication = Some(publication);
     }
 
     /// Writes a part of the redo ahead of the commit. The transaction holds the generation until it
@@ -167,8 +182,9 @@ impl LogTxn {
         Ok(Reservation { txid: self.id, placed, body_bytes })
     }
 
-    /// Commits: takes the CSN, writes the record, fences once. Cannot fail. On return durable_csn
-    /// covers the CSN as soon as it covers those before; if the medium has failed it never does.
+    /// Commits: takes the CSN, writes the record, fences once. Cannot fail. Then durable_csn covers
+    /// the CSN as soon as it covers those before; if the medium has failed it never does. On a disk
+    /// another thread may make the write: durable_csn tells.
     ///
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
@@ -180,8 +196,8 @@ impl LogTxn {
             self.adopt_chunks();
         }
         let log = &*self.home.log;
-        self.csn = write_commit(log, reservation.placed, body, Kind::Commit, (self.id, self.chunks, self.chained));
-        log.mark_durable(self.csn);
+        let (of, publication) = ((self.id, self.chunks, self.chained), self.publication.take());
+        self.csn = write_commit(log, reservation.placed, body, Kind::Commit, of, publication);
         self.csn
     }
 
@@ -234,12 +250,12 @@ impl LogTxn {
         {
             let mut state = prepared.state.lock();
             let ending = state.ending.expect("reserved by prepare or recovery");
-            self.csn = write_commit(log, ending, &[], Kind::CommitPrepared, (self.id, state.chunks, state.chained));
+            let (of, publication) = ((self.id, state.chunks, state.chained), self.publication.take());
+            self.csn = write_commit(log, ending, &[], Kind::CommitPrepared, of, publication);
             state.ended = true;
             log.release(&mut state.pins, self.csn);
         }
         log.prepared.remove(self.id);
-        log.mark_durable(self.csn);
         self.csn
     }
 
@@ -272,11 +288,19 @@ impl LogTxn {
 /// Transaction id, count of chunks, and their chained checksum.
 type Of = (TxnId, u32, u32);
 
-/// Takes a CSN, writes the commit record and fences it.
+/// Takes a CSN, writes the commit record, fences it and reports it as durable: here, or by the
+/// thread that makes the write, which then also publishes it.
 #[inline]
-fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> Csn {
-    if log.sector > GRANULE_BYTES {
-        return write_shared(log, placed, body, kind, of).1;
+fn write_commit(
+    log: &Shared,
+    placed: Placed,
+    body: &[u8],
+    kind: Kind,
+    of: Of,
+    publication: Option<Arc<dyn Publication>>,
+) -> Csn {
+    if log.shares_writes() {
+        return write_shared(log, placed, body, kind, of, publication).1;
     }
     let place = log.place(placed);
     let mut watch = log.stages.watch();
@@ -290,13 +314,14 @@ fn write_commit(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     fence(place.region);
     watch.end(LogStage::Fence);
     std::mem::forget(unfinished);
+    log.mark_durable(csn);
     csn
 }
 
 /// Writes a record without a CSN and fences it. Returns where it lies.
 fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> Placed {
-    if log.sector > GRANULE_BYTES {
-        return write_shared(log, placed, body, kind, of).0;
+    if log.shares_writes() {
+        return write_shared(log, placed, body, kind, of, None).0;
     }
     let place = log.place(placed);
     seal(Staged::new(place, body), kind, (0, 0), of);
@@ -310,7 +335,14 @@ fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
 /// Chunks of this thread, and whatever else it has flushed, are fenced before: others may lead the
 /// write of its record, and a fence covers what its own thread has flushed (I3).
 #[inline(never)]
-fn write_shared(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> (Placed, Csn) {
+fn write_shared(
+    log: &Shared,
+    placed: Placed,
+    body: &[u8],
+    kind: Kind,
+    of: Of,
+    publication: Option<Arc<dyn Publication>>,
+) -> (Placed, Csn) {
     let own = Place { is_shared: true, ..log.place(placed) };
     let mut watch = log.stages.watch();
     fence(own.region);
@@ -331,13 +363,14 @@ fn write_shared(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     watch.end(LogStage::Csn);
     seal(staged, kind, (csn, lag), of);
     watch.end(LogStage::Copy);
-    seat.end(|spans| {
+    let write = |spans: &[Range<u64>]| {
         for span in spans {
             own.region.flush(span.start, span.end - span.start);
             log.count_padding(span.end - span.start);
         }
         fence(own.region);
-    });
+    };
+    seat.end(kind.is_commit().then_some(Commit { csn, publication }), write, |commits| log.announce(commits));
     watch.end(LogStage::Fence);
     std::mem::forget(unfinished);
     (placed, csn)

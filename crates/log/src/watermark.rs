@@ -23,7 +23,7 @@ pub(crate) fn slots_for(granules: u64, most: u64) -> u64 {
 }
 
 /// Conditions the waiters are spread over.
-const SHARDS: usize = 16;
+const SHARDS: usize = 64;
 /// Checks before a waiter sleeps.
 const SPINS: u32 = 64;
 /// Rounds for which waiters wait on after the pool has stopped.
@@ -65,7 +65,7 @@ impl Watermark {
         Watermark {
             value: CachePadded::new(AtomicU64::new(start)),
             slots,
-            shards: Default::default(),
+            shards: std::array::from_fn(|_| CachePadded::default()),
             stopped: AtomicBool::new(false),
             refused: AtomicU64::new(Csn::MAX),
         }
@@ -84,18 +84,24 @@ impl Watermark {
     /// Marks `csn`; done once for each CSN. Waits while it is more than a ring's length ahead.
     #[inline]
     pub(crate) fn mark(&self, csn: Csn) {
+        self.mark_by(csn, |moved| self.wake(moved));
+    }
+
+    /// The same; `wake` is called with each CSN that the mark has moved to.
+    #[inline]
+    pub(crate) fn mark_by(&self, csn: Csn, mut wake: impl FnMut(Csn)) {
         if self.value.compare_exchange(csn - 1, csn, SeqCst, SeqCst).is_ok() {
-            self.wake(csn);
+            wake(csn);
             // Planted: marks beyond the gap that this one closed are forgotten.
             if !perdura_pmem::planted(Mutant::ClosedGapForgetsMarks) {
-                self.follow(csn);
+                self.follow(csn, wake);
             }
         } else {
-            self.mark_ahead(csn);
+            self.mark_ahead(csn, wake);
         }
     }
 
-    fn mark_ahead(&self, csn: Csn) {
+    fn mark_ahead(&self, csn: Csn, mut wake: impl FnMut(Csn)) {
         let slots = self.slots.len() as u64;
         if csn > self.load() + slots && !self.wait(csn - slots) {
             return;
@@ -103,18 +109,18 @@ impl Watermark {
         self.slot(csn).store(csn, SeqCst);
         // Planted: the mark leaps over a gap.
         if perdura_pmem::planted(Mutant::HorizonsLeapOverGap) && self.value.fetch_max(csn, SeqCst) < csn {
-            self.wake(csn);
+            wake(csn);
         }
-        self.follow(self.load());
+        self.follow(self.load(), wake);
     }
 
     /// Moves the mark on from `seen` while the next CSN is marked.
-    fn follow(&self, mut seen: Csn) {
+    fn follow(&self, mut seen: Csn, mut wake: impl FnMut(Csn)) {
         while self.slot(seen + 1).load(SeqCst) == seen + 1 {
             match self.value.compare_exchange(seen, seen + 1, SeqCst, SeqCst) {
                 Ok(_) => {
                     seen += 1;
-                    self.wake(seen);
+                    wake(seen);
                 }
                 Err(moved) => seen = moved,
             }
@@ -125,8 +131,9 @@ impl Watermark {
         &self.shards[(csn % SHARDS as u64) as usize]
     }
 
+    /// Wakes who waits for `csn`.
     #[inline]
-    fn wake(&self, csn: Csn) {
+    pub(crate) fn wake(&self, csn: Csn) {
         if self.shard(csn).waiters.load(SeqCst) > 0 {
             self.wake_slow(csn);
         }

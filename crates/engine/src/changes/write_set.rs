@@ -326,6 +326,20 @@ impl WriteSet {
         }
     }
 
+    /// The same. Returns whether the caller is to report it: another thread may have made it
+    /// visible before.
+    pub(crate) fn commit_first(&mut self, csn: Csn) -> bool {
+        self.commit(csn);
+        self.writer.as_ref().is_none_or(|writer| writer.is_reported_first())
+    }
+
+    /// By which another thread may make the transaction visible: not one whose pages are looked
+    /// through before.
+    pub(crate) fn publication(&self) -> Option<Arc<Writer>> {
+        let has_bulk = self.tables.iter().any(TableWrites::has_bulk);
+        self.writer.as_ref().filter(|_| !has_bulk).cloned()
+    }
+
     /// Stores directory words and page states of the committed transaction; `deferred` has the
     /// words flushed before a checkpoint goes past them.
     pub(crate) fn publish(&mut self, csn: Csn, deferred: &DeferredFlush) {

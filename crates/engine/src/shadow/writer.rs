@@ -5,7 +5,7 @@
 //! words are stored yet.
 
 use crate::format::Rid;
-use perdura_log::Csn;
+use perdura_log::{Csn, Publication};
 use perdura_pmem::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,6 +48,8 @@ pub(crate) struct Writer {
     moves: bool,
     /// Its CSN once it is committed; 0 before.
     csn: AtomicU64,
+    /// Somebody reports that it is visible, or has.
+    is_reported: AtomicBool,
     /// Locks that others have put into the lock table in its name, because they wait for them;
     /// `None` once it has released its locks.
     tabled: Mutex<Option<Vec<LockKey>>>,
@@ -65,6 +67,7 @@ impl Writer {
             owner,
             moves: false,
             csn: AtomicU64::new(0),
+            is_reported: AtomicBool::new(false),
             tabled: Mutex::new(Some(Vec::new())),
             inherited: Mutex::new(Vec::new()),
             over: AtomicBool::new(false),
@@ -100,6 +103,12 @@ impl Writer {
     /// Makes the transaction visible. Every commit up to `csn` is durable (I4).
     pub(crate) fn commit(&self, csn: Csn) {
         self.csn.store(csn, Ordering::Release);
+    }
+
+    /// Whether the caller is the first who has made it visible and reports it. Two may make it
+    /// visible, since both store the same.
+    pub(crate) fn is_reported_first(&self) -> bool {
+        !self.is_reported.swap(true, Ordering::AcqRel)
     }
 
     /// Has the transaction release the lock on `key`, which the caller puts into the lock table,
@@ -151,5 +160,12 @@ impl Writer {
     /// here on nobody takes its marks in pages for locks.
     pub(crate) fn release_tabled(&self) -> Vec<LockKey> {
         self.tabled.lock().take().unwrap_or_default()
+    }
+}
+
+impl Publication for Writer {
+    fn publish(&self, csn: Csn) -> bool {
+        self.commit(csn);
+        self.is_reported_first()
     }
 }

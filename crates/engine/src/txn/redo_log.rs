@@ -37,6 +37,16 @@ impl RedoLog {
         writes.log(&mut self.records, log, (pool.chunk_bytes, form))
     }
 
+    /// Has another thread that makes the write of the commit record publish it, if there may be
+    /// such a thread.
+    pub(super) fn share_publication(&mut self, writes: &WriteSet) {
+        if let Some(log) = self.log.as_mut().filter(|log| log.shares_writes())
+            && let Some(writer) = writes.publication()
+        {
+            log.set_publication(writer);
+        }
+    }
+
     /// Reserves space, takes a CSN, writes and fences the commit record. `reserved` is called in
     /// between.
     pub(super) fn commit(&mut self, reserved: impl FnOnce()) -> Result<Csn> {

@@ -102,8 +102,8 @@ impl Session {
         self.redo.prepare(xid)
     }
 
-    /// Gives a prepared transaction its place in the commit order and fences its commit record. It
-    /// cannot fail (I5). [`Session::commit`] publishes and acknowledges. A transaction that is not
+    /// Gives a prepared transaction its place in the commit order and fences its commit record; on a
+    /// disk another thread's write may do that in its time. It cannot fail (I5). [`Session::commit`] publishes and acknowledges. A transaction that is not
     /// prepared gets the last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
         if self.state == State::Prepared {
@@ -111,6 +111,7 @@ impl Session {
         }
         match self.state {
             State::Prepared => {
+                self.redo.share_publication(&self.writes);
                 let csn = self.redo.commit_prepared();
                 self.state = State::Ordered(csn);
                 csn
@@ -135,6 +136,7 @@ impl Session {
     fn order(&mut self) -> Result<Csn> {
         self.pool.check_writable()?;
         self.gather_records()?;
+        self.redo.share_publication(&self.writes);
         let (writes, log) = (&mut self.writes, &self.pool.log);
         self.redo.commit(|| {
             // Planted: the transaction is visible before its record is durable.
@@ -168,10 +170,12 @@ impl Session {
         self.redo.gather(&self.pool, self.id, &self.writes, RedoForm::Checksums)
     }
 
-    /// Makes the transaction visible by one store, once durable_csn covers it.
+    /// Makes the transaction visible by one store, once durable_csn covers it, unless the thread
+    /// that wrote the commit record does.
     fn show(&mut self, csn: Csn) {
-        self.writes.commit(csn);
-        self.pool.log.publish(csn);
+        if self.writes.commit_first(csn) {
+            self.pool.log.publish(csn);
+        }
         self.state = State::Visible(csn);
     }
 
