@@ -12,13 +12,20 @@ pub(crate) struct Functions {
     pub(crate) drain: unsafe extern "C" fn(),
     pub(crate) memcpy: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_uint) -> *mut c_void,
     pub(crate) memset: unsafe extern "C" fn(*mut c_void, c_int, usize, c_uint) -> *mut c_void,
-    /// Stores words, by their addresses, in order, if that is one write.
-    pub(crate) publish: Option<Publish>,
+    /// How words are stored in order, if that is one write.
+    pub(crate) publish: Option<&'static Publish>,
 }
 
-/// Stores words, given by their addresses, after all that the thread has flushed, as one durable
+/// Stores of words, given by their addresses, after all that the thread has flushed, as one durable
 /// write. The addresses are of words of mappings of one medium, which stay.
-pub(crate) type Publish = unsafe fn(&[(usize, u64)]);
+pub(crate) struct Publish {
+    /// Returns when all are durable and stored.
+    pub(crate) now: unsafe fn(&[(usize, u64)]),
+    /// Returns at once.
+    pub(crate) later: unsafe fn(&[(usize, u64)]),
+    /// Waits until all that was stored later on the medium of the address is durable.
+    pub(crate) wait: unsafe fn(usize),
+}
 
 /// For memory that needs no flushing: DRAM.
 pub(crate) const PLAIN: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };

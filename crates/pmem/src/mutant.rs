@@ -226,6 +226,7 @@ pub enum Mutant {
     ReleaseEndsAnyHold,
     // The page medium: its journal, its syncs, and pools on two media.
     GroupJoinedIsWritten,
+    PublishedLaterUnawaited,
     SegmentsVoidUnsynced,
     NewestSegmentVoidFirst,
     NameNotForgotten,

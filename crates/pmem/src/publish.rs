@@ -1,5 +1,6 @@
 //! Words stored one after the other, each durable before the next: how a structure is replaced.
 
+use crate::functions::Publish;
 use crate::region::Region;
 use smallvec::SmallVec;
 
@@ -23,12 +24,34 @@ pub struct Step<'a> {
 /// The regions are of one medium. Panics out of bounds or misaligned.
 #[track_caller]
 pub fn publish(steps: &[Step<'_>]) {
+    publish_by(steps, |publish| publish.now);
+}
+
+/// The same, but where that would wait for a write, nothing need be durable or stored on return:
+/// the medium does both in this order at the next fence of what it has mapped, or call of
+/// [`wait_published`]. Until then the words must not be read.
+#[track_caller]
+pub fn publish_later(steps: &[Step<'_>]) {
+    publish_by(steps, |publish| publish.later);
+}
+
+/// Waits until what anybody has stored by [`publish_later`] on the medium of `region` is durable,
+/// or the medium has failed.
+pub fn wait_published(region: &Region) {
+    if let Some((publish, address)) = region.publisher(0) {
+        // SAFETY: a word of a region, which lives.
+        unsafe { (publish.wait)(address) };
+    }
+}
+
+#[track_caller]
+fn publish_by(steps: &[Step<'_>], how: impl Fn(&Publish) -> unsafe fn(&[(usize, u64)])) {
     let Some(first) = steps.first() else { return };
     if let Some((publish, _)) = first.region.publisher(first.offset) {
         let word = |step: &Step<'_>| step.region.publisher(step.offset).map(|(_, address)| (address, step.value));
         let words: SmallVec<[(usize, u64); 8]> = steps.iter().filter_map(word).collect();
         // SAFETY: words of regions of one medium, which live.
-        return unsafe { publish(&words) };
+        return unsafe { how(publish)(&words) };
     }
     first.region.fence();
     for step in steps {

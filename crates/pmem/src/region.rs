@@ -351,7 +351,7 @@ impl Region {
     }
 
     /// How words are stored in order, if that is one write; and the address of the one at `offset`.
-    pub(crate) fn publisher(&self, offset: u64) -> Option<(Publish, usize)> {
+    pub(crate) fn publisher(&self, offset: u64) -> Option<(&'static Publish, usize)> {
         let publish = self.mapping.functions.publish?;
         Some((publish, self.word(offset).as_ptr().addr()))
     }

@@ -2,7 +2,9 @@
 //! last fence or a later one. Tests (I1), (I2), (I3), (I11) on files of a disk.
 
 use perdura_pmem::split_mix::SplitMix64;
-use perdura_pmem::{ErrorKind, FileMedium, Medium, Options, Region, Result, Step, publish};
+use perdura_pmem::{
+    ErrorKind, FileMedium, Medium, Options, Region, Result, Step, publish, publish_later, wait_published,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -116,6 +118,55 @@ pub fn a_fence_is_one_write_whatever_files_it_covers() {
     let b = fs::read(image.path().join("b")).expect("it is there");
     assert!((0..16).filter(|page| *page != 2).all(|page| &b[page * 4096 + 100..][..14] == b"past the cache"));
     disk.medium.health().check().expect("nothing has failed");
+}
+
+/// Hazard: a word that nobody waits for counts before its content, or is lost behind a sync, a new
+/// name or a checkpoint; or who relies on it does not wait.
+#[test]
+pub fn words_published_later_are_written_with_the_next_fence_or_when_somebody_waits() {
+    let disk = Disk::new();
+    let (a, b) = (disk.file("a", 1 << 20), disk.file("b", 4096));
+    b.persist(0, 8);
+    let zeros = || [("a", vec![0; 1 << 20]), ("b", vec![0; 4096])];
+    let later = |content: u64, value| {
+        a.store(64, content);
+        a.flush(64, 8);
+        publish_later(&[Step { region: &a, offset: 0, value }, Step { region: &a, offset: 4096, value }]);
+    };
+    let words = || {
+        let words = replayed(&disk.image(&zeros()), "a");
+        (words[0], words[8], words[512])
+    };
+    assert_eq!(disk.syncs(|| later(1, 1)), 0, "nobody waits");
+    assert_eq!((a.load(0), words()), (0, (0, 0, 0)), "a word is stored when it is durable");
+    assert_eq!(disk.syncs(|| wait_published(&b)), 1, "one write for all of the medium");
+    assert_eq!((a.load(0), words()), (1, (1, 1, 1)));
+    assert_eq!(disk.syncs(|| wait_published(&b)), 0);
+    later(2, 2);
+    later(3, 3);
+    b.store(8, 1);
+    assert_eq!(disk.syncs(|| b.persist(8, 8)), 1, "the next fence has them");
+    assert_eq!((a.load(4096), words()), (3, (3, 3, 3)));
+    later(4, 4);
+    assert_eq!(disk.syncs(|| publish(&[Step { region: &a, offset: 0, value: 5 }])), 1);
+    assert_eq!((a.load(0), words()), (5, (5, 4, 4)));
+    // A sync of much has what is in the group, and leaves none of it to be void.
+    later(6, 6);
+    a.persist(0, 400 << 10);
+    let synced = bytes_of(a.words(0, 1 << 17));
+    let found = replayed(&disk.image(&[("a", synced)]), "a");
+    assert_eq!([found[0], found[8], found[512]], [6; 3]);
+    later(7, 7);
+    disk.medium.settle().expect("nothing fails");
+    assert_eq!((a.load(0), a.load(4096)), (7, 7));
+    later(8, 8);
+    disk.medium.rename("a", "c").expect("nothing fails");
+    let renamed = bytes_of(a.words(0, 1 << 17));
+    let found = replayed(&disk.image(&[("c", renamed)]), "c");
+    assert_eq!([found[0], found[8], found[512]], [8; 3]);
+    // However much there is, no more is kept than a group has room for.
+    let many = || (0..4096).for_each(|word| later(word, word));
+    assert!(disk.syncs(many) > 0);
 }
 
 /// Hazard: what a bulk load flushes is synced in place; older pieces of the journal must not come
@@ -549,7 +600,7 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
     const LINES: u64 = 16;
     let disk = Disk::new();
     let region = disk.file("a", LINES * 64);
-    let (stop, published) = (AtomicBool::new(false), Words::new(LINES));
+    let (stop, published, later) = (AtomicBool::new(false), Words::new(LINES), Words::new(LINES));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (region, stop) = (&region, &stop);
@@ -568,17 +619,28 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
                 published.raise(value % LINES, value);
             }
         });
+        scope.spawn(|| {
+            for value in (1..).take_while(|_| !stop.load(SeqCst)) {
+                let offset = value % LINES * 64 + 40;
+                publish_later(&[Step { region: &region, offset, value }]);
+                if value % 7 == 0 {
+                    wait_published(&region);
+                    (value - 6..=value).for_each(|value| later.raise(value % LINES, value));
+                }
+            }
+        });
         let _stop = Stop(&stop);
         for round in 1..=150 {
             (0..LINES).for_each(|line| region.store(line * 64 + 56, round));
             disk.medium.settle().expect("nothing fails");
             let at_checkpoint: Vec<_> = region.words(0, LINES as usize * 8).collect();
-            let published = published.all();
+            let (published, later) = (published.all(), later.all());
             let found = replayed(&disk.image(&[("a", bytes_of(at_checkpoint))]), "a");
             for line in 0..LINES as usize {
                 assert_eq!(found[line * 8 + 7], round, "line {line}: stored before the checkpoint");
-                let (found, published) = (found[line * 8 + 6], published[line]);
-                assert!(found >= published, "round {round}, line {line}: {found}, {published} was published");
+                let (now, later) = ((found[line * 8 + 6], published[line]), (found[line * 8 + 5], later[line]));
+                assert!(now.0 >= now.1, "round {round}, line {line}: {} instead of {}", now.0, now.1);
+                assert!(later.0 >= later.1, "round {round}, line {line}, later: {} instead of {}", later.0, later.1);
             }
         }
     });

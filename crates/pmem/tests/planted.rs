@@ -10,7 +10,11 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 /// All planted errors, each with the run that notices it.
-const PLANTED: [(Mutant, fn()); 17] = [
+const PLANTED: [(Mutant, fn()); 18] = [
+    (
+        Mutant::PublishedLaterUnawaited,
+        journal::words_published_later_are_written_with_the_next_fence_or_when_somebody_waits,
+    ),
     (Mutant::GroupJoinedIsWritten, journal::a_fence_is_one_write_whatever_files_it_covers),
     (Mutant::SegmentsVoidUnsynced, journal::a_checkpoint_syncs_the_files_and_ends_the_journal_before_it),
     (Mutant::ClosedFileUnsynced, journal::a_checkpoint_syncs_the_files_and_ends_the_journal_before_it),

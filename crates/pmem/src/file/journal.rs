@@ -38,6 +38,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Bytes of a group at which threads wait for it to be written before they add to the next.
 const GROUP_BYTES: usize = 8 * FENCE_BYTES;
@@ -56,6 +57,8 @@ pub(super) struct Journal {
     segments_max: usize,
     state: Mutex<State>,
     changed: Condvar,
+    /// Somebody has added to a group that is not written, and does not wait for it.
+    has_later: AtomicBool,
 }
 
 struct State {
@@ -84,13 +87,16 @@ struct State {
     /// those before as long as it has not ended.
     named: FxHashSet<String>,
     named_before: FxHashSet<String>,
-    /// Words that a group has and memory does not yet.
-    to_store: SmallVec<[ToStore; 4]>,
+    /// Words that the group that is made, or the one that is written, has and memory does not yet.
+    to_store: Vec<ToStore>,
+    /// Number of the last group that was added to by those who do not wait.
+    later: u64,
 }
 
 /// A word that is stored once its group is written.
 struct ToStore {
     group: u64,
+    file: Arc<PagedFile>,
     address: usize,
     value: u64,
 }
@@ -136,9 +142,34 @@ impl State {
         (offset, content)
     }
 
-    /// Whether all words of groups that are written are stored, so that a sync has them.
-    fn is_stored(&self) -> bool {
-        self.to_store.iter().all(|word| word.group > self.written)
+    /// Stores the words of a group that is written: a sync has them from then on. If the write has
+    /// failed, nothing that is stored from now on reaches a file.
+    fn store_words(&mut self, group: u64) {
+        self.to_store.iter().filter(|word| word.group == group).for_each(|word| word.file.store(word.address, word.value));
+        self.to_store.retain(|word| word.group != group);
+    }
+
+    /// Adds the content of ranges of files as it is now, and words as they are going to be.
+    fn add(&mut self, parts: &[FencedPart], words: &[WordToStore]) {
+        for (file, ranges) in parts {
+            let number = self.name(file);
+            for range in ranges {
+                // Under the lock: of two groups with the same bytes the later has the later
+                // content.
+                let (offset, content) = self.content(file, range);
+                if content.iter().all(|byte| *byte == 0) {
+                    self.pending.push(Piece::Zeros { file: number, offset, len: content.len() as u64 });
+                } else {
+                    self.pending.push(Piece::Bytes { file: number, offset, bytes: &content });
+                }
+            }
+        }
+        let group = self.next;
+        for (file, address, value) in words {
+            let (number, offset) = (self.name(file), file.offset_of(*address));
+            self.pending.push(Piece::Bytes { file: number, offset, bytes: &value.to_le_bytes() });
+            self.to_store.push(ToStore { group, file: file.clone(), address: *address, value: *value });
+        }
     }
 
     fn segments(&self) -> usize {
@@ -204,8 +235,10 @@ impl Journal {
                 settles_next: false,
                 named: FxHashSet::default(),
                 named_before: FxHashSet::default(),
-                to_store: SmallVec::new(),
+                to_store: Vec::new(),
+                later: replayed.last,
             }),
+            has_later: AtomicBool::new(false),
             changed: Condvar::new(),
         };
         journal.keep_free()?;
@@ -234,8 +267,13 @@ impl Journal {
     }
 
     /// Waits until the group that is being made is written, and writes it if nobody else does.
-    fn written(&self, mut state: MutexGuard<'_, State>) {
+    fn written(&self, state: MutexGuard<'_, State>) {
         let own = state.next;
+        self.written_up_to(state, own);
+    }
+
+    /// The same for group `own`, which that one or an earlier one is.
+    fn written_up_to(&self, mut state: MutexGuard<'_, State>, own: u64) {
         // Planted: whoever joins a group takes it for written.
         while state.written < own && !planted(Mutant::GroupJoinedIsWritten) {
             if state.is_writing || state.settles_next {
@@ -263,7 +301,11 @@ impl Journal {
         state.active = segment;
         state.spare = blocks;
         state.is_writing = false;
+        state.store_words(sequence);
         state.written = sequence;
+        if state.later <= sequence {
+            self.has_later.store(false, SeqCst);
+        }
         self.changed.notify_all();
     }
 
@@ -341,9 +383,6 @@ impl Journal {
     /// Syncs all files, then voids the full segments, oldest first. Nobody else does either.
     fn settle_full(&self, state: &mut MutexGuard<'_, State>) -> Result<()> {
         state.is_settling = true;
-        while !state.is_stored() {
-            self.changed.wait(state);
-        }
         let mut full = std::mem::take(&mut state.full);
         let named = std::mem::take(&mut state.named);
         if state.pending.pieces > 0 || state.is_writing {
@@ -394,37 +433,29 @@ impl Journal {
 impl FenceLog for Journal {
     fn append(&self, parts: &[FencedPart], words: &[WordToStore]) {
         let mut state = self.room();
-        for (file, ranges) in parts {
-            let number = state.name(file);
-            for range in ranges {
-                // Under the lock: of two groups with the same bytes the later has the later
-                // content.
-                let (offset, content) = state.content(file, range);
-                if content.iter().all(|byte| *byte == 0) {
-                    state.pending.push(Piece::Zeros { file: number, offset, len: content.len() as u64 });
-                } else {
-                    state.pending.push(Piece::Bytes { file: number, offset, bytes: &content });
-                }
-            }
-        }
-        for (file, address, value) in words {
-            let (file, offset) = (state.name(file), file.offset_of(*address));
-            state.pending.push(Piece::Bytes { file, offset, bytes: &value.to_le_bytes() });
-        }
-        let group = state.next;
-        state.to_store.extend(words.iter().map(|(_, address, value)| ToStore {
-            group,
-            address: *address,
-            value: *value,
-        }));
+        state.add(parts, words);
         self.written(state);
-        if !words.is_empty() {
-            // Durable, or nothing that is stored from now on reaches a file.
-            let mut state = self.state.lock();
-            words.iter().for_each(|(file, address, value)| file.store(*address, *value));
-            state.to_store.retain(|word| words.iter().all(|(_, address, _)| *address != word.address));
-            self.changed.notify_all();
+    }
+
+    fn append_later(&self, parts: &[FencedPart], words: &[WordToStore]) {
+        let mut state = self.room();
+        state.add(parts, words);
+        state.later = state.next;
+        self.has_later.store(true, SeqCst);
+        // It grows no further than what others have room for.
+        if state.pending.blocks.len() > GROUP_BYTES / 2 {
+            self.written(state);
         }
+    }
+
+    fn wait_later(&self) {
+        // Planted: who relies on what is published later does not wait for it.
+        if !self.has_later.load(SeqCst) || planted(Mutant::PublishedLaterUnawaited) {
+            return;
+        }
+        let state = self.state.lock();
+        let last = state.later;
+        self.written_up_to(state, last);
     }
 
     fn now(&self) -> u64 {
@@ -433,7 +464,8 @@ impl FenceLog for Journal {
             if state.pending.pieces > 0 {
                 self.written(state);
                 state = self.state.lock();
-            } else if !state.is_stored() {
+            } else if !state.to_store.is_empty() {
+                // A sync that begins now would miss them, and the piece that has them be void.
                 self.changed.wait(&mut state);
             } else {
                 return state.next;

@@ -438,6 +438,8 @@ impl Medium for FileMedium {
         self.check_writable(&what)?;
         if let (Some(journal), Some(syncs)) = (&self.journal, &self.syncs) {
             // Pieces of the journal are under the old name, and a file of the new one is replaced.
+            // The syncs have the words that are in pieces alone so far.
+            journal.wait_later();
             for (name, path) in [(from, &path), (to, &target)] {
                 // Planted: the journal forgets what it alone has.
                 if !planted(Mutant::RenamedUnsynced) {

@@ -4,6 +4,7 @@
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore, extend};
 use crate::mutant::Mutant;
 use crate::planted;
+use crate::functions::Publish;
 use crate::region::{Functions, PLAIN};
 use crate::units::LINE_BYTES;
 use smallvec::SmallVec;
@@ -16,7 +17,9 @@ use std::sync::Arc;
 pub(super) const PAGED: Functions = Functions { flush, flush_settled: flush, drain, memcpy, memset, publish: None };
 
 /// The same with a journal, whose checkpoints sync all that is stored.
-pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, publish: Some(publish), ..PAGED };
+pub(super) const JOURNALED: Functions = Functions { flush_settled: flush_nothing, publish: Some(&PUBLISH), ..PAGED };
+
+const PUBLISH: Publish = Publish { now: publish, later: publish_later, wait: wait_published };
 
 /// Ranges of a file at most, until the one that covers them is all that is noted.
 const RANGES_MAX: usize = 256;
@@ -94,11 +97,12 @@ impl Noted {
 
     /// Makes all of it durable, or the media have failed.
     fn fence(self) {
-        self.fence_with(&[]);
+        self.fence_with(&[], false);
     }
 
-    /// The same, with words that are to be stored in files of one medium with a journal.
-    fn fence_with(self, words: &[WordToStore]) {
+    /// The same, with words that are to be stored in files of one medium with a journal. If that is
+    /// to be `later`, what is little need not be durable on return.
+    fn fence_with(self, words: &[WordToStore], later: bool) {
         let mut journals: Vec<(Arc<dyn FenceLog>, Vec<FencedPart>)> = Vec::new();
         let mut bytes = 0_usize;
         for noted in self.0 {
@@ -128,15 +132,34 @@ impl Noted {
             (journal, own.map_or_else(Vec::new, |own| journals.remove(own).1))
         });
         journals.iter().for_each(|(journal, parts)| journal.append(parts, &[]));
-        of_words.into_iter().for_each(|(journal, parts)| journal.append(&parts, words));
+        if let Some((journal, parts)) = of_words {
+            match later {
+                true => journal.append_later(&parts, words),
+                false => journal.append(&parts, words),
+            }
+        }
     }
 }
 
 unsafe fn publish(words: &[(usize, u64)]) {
+    store_in_order(words, false);
+}
+
+unsafe fn publish_later(words: &[(usize, u64)]) {
+    store_in_order(words, true);
+}
+
+unsafe fn wait_published(address: usize) {
+    if let Some(journal) = PagedFile::at(address).as_ref().and_then(|file| file.fence_log()) {
+        journal.wait_later();
+    }
+}
+
+fn store_in_order(words: &[(usize, u64)], later: bool) {
     let noted = NOTED.try_with(|noted| std::mem::take(&mut noted.borrow_mut().0)).unwrap_or_default();
     let named = words.iter().filter_map(|(address, value)| Some((PagedFile::at(*address)?, *address, *value)));
     let named: SmallVec<[WordToStore; 8]> = named.collect();
-    Noted(noted).fence_with(&named);
+    Noted(noted).fence_with(&named, later);
 }
 
 fn note(address: *const c_void, len: usize) {

@@ -45,6 +45,12 @@ pub(super) trait FenceLog: Send + Sync {
     /// with a word. No two threads store the same word.
     fn append(&self, parts: &[FencedPart], words: &[WordToStore]);
 
+    /// Adds the same to the group that is written next, and returns. The words are stored then.
+    fn append_later(&self, parts: &[FencedPart], words: &[WordToStore]);
+
+    /// Waits until all that was appended so is durable, or the medium has failed.
+    fn wait_later(&self);
+
     /// Number of the next group: what was in the files before the call is in none from that on.
     fn now(&self) -> u64;
 
