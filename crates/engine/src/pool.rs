@@ -154,6 +154,16 @@ impl Pool {
         self.catalog.chain().fence();
     }
 
+    /// Waits until the leaves that anybody has published later are durable: a commit's record may
+    /// name them.
+    ///
+    /// # Errors
+    /// ReadOnlyPool if the medium has failed.
+    pub(crate) fn wait_published(&self) -> Result<()> {
+        self.catalog.chain().wait_published();
+        self.check_writable()
+    }
+
     /// Fails with ReadOnlyPool, and the reason, if the pool has failed stop, or its medium has.
     #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -271,7 +281,7 @@ impl Pool {
         let mut purged = 0;
         for table in self.open_tables() {
             purged += table.space().purge(&horizon);
-            let ground = Ground { segments: table.space().segments(), commits: self };
+            let ground = Ground { segments: table.space().segments(), commits: self, later: false };
             IndexPurge::new(table.index_list(), ground, &horizon).round(|| self.snapshots.count() == 0);
         }
         purged
@@ -295,7 +305,7 @@ impl Pool {
         let _one = self.purging.lock();
         let horizon = self.snapshots.horizon(self.log.checkpoint_csn());
         table.space().purge_oldest(&horizon, PURGED_BATCHES);
-        let ground = Ground { segments: table.space().segments(), commits: self };
+        let ground = Ground { segments: table.space().segments(), commits: self, later: false };
         IndexPurge::new(table.index_list(), ground, &horizon).oldest(PURGED_BATCHES);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Tests (I1), (I3), (I11).
 
 use crate::common::keyed::{Fields, Keyed, Kind, Rows, config};
-use perdura_engine::{Engine, Error, ErrorKind, Isolation, ReadView, Result, Session};
+use perdura_engine::{Engine, Error, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Result, Session};
 use perdura_pmem::sim::{Image, PointKind, Random, Recorder, ReplayOptions, Seen, Trace};
 use perdura_pmem::{FileMedium, Medium, Mode, SimMedium};
 use std::collections::BTreeMap;
@@ -354,5 +354,57 @@ fn loads_side_by_side_survive_a_kill() {
         let table = engine.table("loaded").expect("it is there");
         let mut txn = engine.session(Isolation::ReadCommitted);
         assert_eq!(crate::common::rows(&mut txn, &table).len() as u64, loaded, "seed {seed}");
+    }
+}
+
+/// Hazard: a small transaction commits an entry in a leaf that a large one has made and published
+/// later, and a loss of power takes the leaf. Or the large one commits, and its own leaves go.
+#[test]
+fn commits_in_leaves_that_were_published_later_survive_a_loss_of_power() {
+    let key = |number: u64| number.to_be_bytes();
+    for seed in 0..3 {
+        let directory = directory();
+        let (_medium, engine) = open(&directory, By::Journal);
+        let definition = IndexDefinition { unique: true, key_bytes: 8 };
+        let table = engine.create_table_with("t", b"", &[definition]).expect("there is room");
+        engine.checkpoint().expect("nothing fails");
+        let settled = files(directory.path());
+        let mut random = Random::new(seed);
+        let insert = |txn: &mut Session, number: u64| {
+            let key = Key { bytes: &key(number), may_repeat: false };
+            txn.insert_with(&table, &number.to_le_bytes(), &[key]).expect("there is room");
+        };
+        let verify = |numbers: &[u64], hint: &str, random: &mut Random| {
+            let image = power_lost(&files(directory.path()), &settled, random);
+            let (_medium, engine) = open(&image, By::Journal);
+            let table = engine.table("t").expect("it is there");
+            let mut txn = engine.session(Isolation::RepeatableRead);
+            for number in numbers {
+                let found = txn.index(&table, 0).find(&key(*number), ReadView::Snapshot).expect("no damage");
+                assert!(found.is_some(), "{hint}: {number} was committed");
+            }
+            assert_eq!(crate::common::rows(&mut txn, &table).len(), numbers.len(), "{hint}");
+            txn.end_statement();
+            engine.sweep().and_then(|()| table.audit()).unwrap_or_else(|error| panic!("{hint}: {error}"));
+        };
+        let mut load = engine.session(Isolation::ReadCommitted);
+        let mut numbers: Vec<u64> = Vec::new();
+        for number in 1..=2000 {
+            // Even ones all over, for leaves to split anywhere.
+            insert(&mut load, number * 7919 % 4093 * 2);
+            if number > 600 && random.one_in(150) {
+                let mut small = engine.session(Isolation::ReadCommitted);
+                let own = random.below(8192) | 1;
+                if !numbers.contains(&own) {
+                    insert(&mut small, own);
+                    small.commit().expect("nothing fails");
+                    numbers.push(own);
+                    verify(&numbers, &format!("seed {seed}, {number} rows loaded"), &mut random);
+                }
+            }
+        }
+        load.commit().expect("nothing fails");
+        numbers.extend((1..=2000).map(|number| number * 7919 % 4093 * 2));
+        verify(&numbers, &format!("seed {seed}, loaded"), &mut random);
     }
 }

@@ -19,6 +19,10 @@ use crate::index::touched::TouchedLeaves;
 use crate::table::Table;
 use perdura_log::Csn;
 
+/// Bytes of index entries from which on a transaction's new leaves are published later: it makes
+/// more of them than its commit would wait for one by one, where that is a write to a disk.
+const PUBLISHED_LATER_FROM: u64 = 16 << 10;
+
 /// Changes of a transaction to the indexes of one table.
 #[derive(Default)]
 pub(super) struct IndexWrites {
@@ -132,7 +136,8 @@ impl<'w> EntryWriter<'w> {
         sought: Option<&Sought<'_>>,
         commits: &dyn Commits,
     ) -> Result<Inserted> {
-        let ground = Ground { segments: self.target.table.space().segments(), commits };
+        let later = self.writes.value_bytes > PUBLISHED_LATER_FROM;
+        let ground = Ground { segments: self.target.table.space().segments(), commits, later };
         let entry = entry_of(&mut self.writes.entry, key, row);
         let write = EntryWrite { entry, writer: &self.target.writer, step: at.step, floor: at.floor };
         self.writes.value_bytes += entry.len() as u64 + ENTRY_VALUE_EXTRA;

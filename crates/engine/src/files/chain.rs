@@ -7,7 +7,7 @@ use super::stack::Stack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Mutant, Region};
+use perdura_pmem::{Mutant, Region, wait_published};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -265,6 +265,11 @@ impl Chain {
     #[track_caller]
     pub(crate) fn fence(&self) {
         self.file(0).expect("a first file").region().fence();
+    }
+
+    /// Waits until what anybody has published later in the pool is durable, or its medium has failed.
+    pub(crate) fn wait_published(&self) {
+        wait_published(self.file(0).expect("a first file").region());
     }
 
     /// Region and offset of the version that `word` names, checked to lie in a file of the table.

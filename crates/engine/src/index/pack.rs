@@ -231,7 +231,7 @@ impl<'i> Packer<'i> {
         // that one, and not its entries. Planted: it stays in use.
         let keeps = perdura_pmem::planted(Mutant::JoinKeepsRightLeaf);
         let retired = olds.iter().enumerate().filter(|(index, _)| *index == 0 || !keeps);
-        replacer.publish_parts(&parts, retired.map(|(_, old)| old.bytes));
+        replacer.publish_parts(&parts, retired.map(|(_, old)| old.bytes), self.ground);
         // A walk that comes between is to meet the lock rather than pass by.
         self.order.populate(&mut olds[0]);
         for old in &olds[1..] {

@@ -17,7 +17,7 @@ use crate::format::{LEAF_UNIT, LeafKind, entry_key, fold_entry};
 use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::space::segments::Segments;
 use perdura_log::Csn;
-use perdura_pmem::{Mutant, Step, publish};
+use perdura_pmem::{Mutant, Step, publish, publish_later};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -137,6 +137,15 @@ pub(crate) struct Ground<'a> {
     pub segments: &'a Segments,
     /// Tells who sees what.
     pub commits: &'a dyn Commits,
+    /// New leaves need not be durable before the next commit, which waits for them.
+    pub later: bool,
+}
+
+impl Ground<'_> {
+    #[track_caller]
+    fn publish(&self, steps: &[Step<'_>]) {
+        if self.later { publish_later(steps) } else { publish(steps) }
+    }
 }
 
 /// The commits of a pool, and the snapshots of them.
@@ -240,13 +249,17 @@ impl<'i> Replacer<'i> {
 
     /// Makes an empty leaf, durably.
     pub(super) fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
+        publish(&[self.prepare(leaf, low, version)]);
+    }
+
+    /// Makes an empty leaf but for its state. Others are about to insert there (I3).
+    fn prepare(&self, leaf: LeafId, low: &[u8], version: u16) -> Step<'i> {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let mut lines = Lines::default();
         lines.add(&bytes.header());
         bytes.flush(&lines);
-        // Others are about to insert there (I3).
-        publish(&[bytes.step(LeafKind::InUse)]);
+        bytes.step(LeafKind::InUse)
     }
 
     fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'i> {
@@ -264,7 +277,7 @@ impl<'i> Replacer<'i> {
         let _span = perdura_pmem::trace::span("leaf_replaced");
         if plan.appends {
             let leaf = spares.places[0];
-            self.make(leaf, &plan.leaves[0].1, 0);
+            ground.publish(&[self.prepare(leaf, &plan.leaves[0].1, 0)]);
             self.order.enter(leaf);
             spares.use_for(plan);
             return Ok(());
@@ -285,7 +298,7 @@ impl<'i> Replacer<'i> {
         spares.use_for(plan);
         // The old one durably as well: the new leaf with its low key may itself be joined to
         // another soon, and then makes it void no more.
-        self.publish_parts(&parts, [old.bytes]);
+        self.publish_parts(&parts, [old.bytes], ground);
         self.hand_over(ground, &mut [old], &parts);
         Ok(())
     }
@@ -320,10 +333,15 @@ impl<'i> Replacer<'i> {
         Part { leaf, moved }
     }
 
-    /// Puts new leaves into use, durably: the last first, so that the first, which makes the old
+    /// Puts new leaves into use, durably or later: the last first, so that the first, which makes the old
     /// leaf void, is the end. Then retires the old ones in their order.
     #[track_caller]
-    pub(super) fn publish_parts(&self, parts: &[Part], olds: impl IntoIterator<Item = LeafBytes<'i>>) {
+    pub(super) fn publish_parts(
+        &self,
+        parts: &[Part],
+        olds: impl IntoIterator<Item = LeafBytes<'i>>,
+        ground: Ground<'_>,
+    ) {
         let mut steps: SmallVec<[Step<'i>; 4]> = SmallVec::new();
         for index in (0..parts.len()).rev() {
             // Planted: the old leaf is void before the one on the right is durable.
@@ -340,7 +358,7 @@ impl<'i> Replacer<'i> {
             }
             return;
         }
-        publish(&steps);
+        ground.publish(&steps);
     }
 
     /// Gives the new leaves what DRAM knows of the old ones, whose place they take.

@@ -145,7 +145,10 @@ impl State {
     /// Stores the words of a group that is written: a sync has them from then on. If the write has
     /// failed, nothing that is stored from now on reaches a file.
     fn store_words(&mut self, group: u64) {
-        self.to_store.iter().filter(|word| word.group == group).for_each(|word| word.file.store(word.address, word.value));
+        self.to_store
+            .iter()
+            .filter(|word| word.group == group)
+            .for_each(|word| word.file.store(word.address, word.value));
         self.to_store.retain(|word| word.group != group);
     }
 

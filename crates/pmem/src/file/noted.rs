@@ -2,9 +2,9 @@
 //! flushed, drained and copied to.
 
 use super::paged::{FENCE_BYTES, FenceLog, FencedPart, PagedFile, WordToStore, extend};
+use crate::functions::Publish;
 use crate::mutant::Mutant;
 use crate::planted;
-use crate::functions::Publish;
 use crate::region::{Functions, PLAIN};
 use crate::units::LINE_BYTES;
 use smallvec::SmallVec;

@@ -99,12 +99,14 @@ impl Session {
     fn log_prepare(&mut self, xid: &[u8]) -> Result<()> {
         self.pool.check_writable()?;
         self.gather_records()?;
+        self.pool.wait_published()?;
         self.redo.prepare(xid)
     }
 
     /// Gives a prepared transaction its place in the commit order and fences its commit record; on a
-    /// disk another thread's write may do that in its time. It cannot fail (I5). [`Session::commit`] publishes and acknowledges. A transaction that is not
-    /// prepared gets the last CSN given out.
+    /// disk another thread's write may do that in its time. It cannot fail (I5).
+    /// [`Session::commit`] publishes and acknowledges. A transaction that is not prepared gets the
+    /// last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
         if self.state == State::Prepared {
             self.begin_ending();
@@ -136,6 +138,7 @@ impl Session {
     fn order(&mut self) -> Result<Csn> {
         self.pool.check_writable()?;
         self.gather_records()?;
+        self.pool.wait_published()?;
         self.redo.share_publication(&self.writes);
         let (writes, log) = (&mut self.writes, &self.pool.log);
         self.redo.commit(|| {
