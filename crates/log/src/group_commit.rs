@@ -195,7 +195,7 @@ impl Drop for Seat<'_> {
 mod tests {
     use super::*;
     use perdura_pmem::split_mix::SplitMix64;
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
     use std::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering::SeqCst;
     use std::sync::mpsc::channel;
@@ -237,13 +237,13 @@ mod tests {
         assert_eq!(written, expected, "one write for all");
     }
 
-    /// Hazard: a thread is told of a write that has left its record out, a CSN is announced twice or
-    /// never, or a sector is written again that somebody was told of.
+    /// Hazard: a thread is told of a write that has left its record out, a CSN is announced twice
+    /// or never, or a sector is written again that somebody was told of.
     #[test]
     fn each_record_is_in_the_write_that_it_waits_for_and_no_sector_is_in_two() {
         for seed in 0..40 {
             let (group, tail, written) = (GroupCommit::new(), AtomicU64::new(0), Mutex::new(Vec::new()));
-            let (csns, places, told) = (AtomicU64::new(0), Mutex::new(HashMap::new()), Mutex::new(Vec::new()));
+            let (csns, places, told) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
             let is_written = |place: &Range<u64>| {
                 written.lock().iter().any(|span: &Range<u64>| span.start <= place.start && place.end <= span.end)
             };
@@ -263,7 +263,7 @@ mod tests {
                         std::thread::yield_now();
                     }
                     let csn = (!random.one_in(4)).then(|| csns.fetch_add(1, SeqCst));
-                    csn.inspect(|&csn| drop(places.lock().insert(csn, place.clone())));
+                    places.lock().extend(csn.map(|csn| (csn, place.clone())));
                     let commit = csn.map(|csn| Commit { csn, publication: None });
                     seat.end(commit, |spans| written.lock().extend_from_slice(spans), announce);
                     assert!(csn.is_some() || is_written(&place), "seed {seed}: {place:?}");

@@ -9,12 +9,14 @@ use crate::generation::{Active, Generations, Pins, Placed};
 use crate::group::Place;
 use crate::ledger::Ledger;
 use crate::prepared::Registry;
+use crate::publication::Commit;
 use crate::stages::{LogStage, Stages};
 use crate::watermark::{SLOTS, SLOTS_STORED, Watermark, slots_for};
 use crate::{Csn, TxnId};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::sync::{Condvar, Mutex, RwLock};
 use perdura_pmem::{Health, Medium, Mutant, Region};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -237,6 +239,22 @@ impl Shared {
         let mut watch = self.stages.watch();
         self.durable.mark_by(csn, wake);
         watch.end(LogStage::Durable);
+    }
+
+    /// Reports the commits of a write, which this thread has made, as durable, publishes those that
+    /// durable_csn covers, and only then wakes those who wait.
+    pub(crate) fn announce(&self, mut commits: impl AsMut<[Commit]>) {
+        let commits = commits.as_mut();
+        // The lowest first: each then moves the marks by one.
+        commits.sort_unstable_by_key(|commit| commit.csn);
+        let mut moved: SmallVec<[Csn; 16]> = SmallVec::new();
+        commits.iter().for_each(|commit| self.mark_durable_by(commit.csn, |csn| moved.push(csn)));
+        for commit in commits.iter().filter(|commit| commit.csn <= self.durable.load()) {
+            if commit.publication.as_ref().is_some_and(|publication| publication.publish(commit.csn)) {
+                self.visible.mark(commit.csn);
+            }
+        }
+        moved.into_iter().for_each(|csn| self.durable.wake(csn));
     }
 
     /// Notes that all words of commit `csn` are stored.

@@ -7,6 +7,7 @@ use perdura_pmem::{
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tempfile::TempDir;
 
@@ -601,11 +602,15 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
     let disk = Disk::new();
     let region = disk.file("a", LINES * 64);
     let (stop, published, later) = (AtomicBool::new(false), Words::new(LINES), Words::new(LINES));
+    // Nobody writes while the journal is copied: a copy of one segment would be older than that of
+    // the next.
+    let writing = RwLock::new(());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (region, stop) = (&region, &stop);
+            let (region, stop, writing) = (&region, &stop, &writing);
             scope.spawn(move || {
                 for value in (1..).take_while(|_| !stop.load(SeqCst)) {
+                    let _writes = writing.read();
                     let at = value % LINES * 64 + thread * 8;
                     region.store(at, value);
                     region.persist(at, 8);
@@ -614,6 +619,7 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
         }
         scope.spawn(|| {
             for value in (1..).take_while(|_| !stop.load(SeqCst)) {
+                let _writes = writing.read();
                 let offset = value % LINES * 64 + 48;
                 publish(&[Step { region: &region, offset, value }]);
                 published.raise(value % LINES, value);
@@ -621,6 +627,7 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
         });
         scope.spawn(|| {
             for value in (1..).take_while(|_| !stop.load(SeqCst)) {
+                let _writes = writing.read();
                 let offset = value % LINES * 64 + 40;
                 publish_later(&[Step { region: &region, offset, value }]);
                 if value % 7 == 0 {
@@ -635,7 +642,11 @@ fn older_content_comes_behind_neither_a_checkpoint_nor_a_published_word() {
             disk.medium.settle().expect("nothing fails");
             let at_checkpoint: Vec<_> = region.words(0, LINES as usize * 8).collect();
             let (published, later) = (published.all(), later.all());
-            let found = replayed(&disk.image(&[("a", bytes_of(at_checkpoint))]), "a");
+            let image = {
+                let _nobody = writing.write();
+                disk.image(&[("a", bytes_of(at_checkpoint))])
+            };
+            let found = replayed(&image, "a");
             for line in 0..LINES as usize {
                 assert_eq!(found[line * 8 + 7], round, "line {line}: stored before the checkpoint");
                 let (now, later) = ((found[line * 8 + 6], published[line]), (found[line * 8 + 5], later[line]));

@@ -1,5 +1,5 @@
-//! Parallel replication: a primary and a replica with four workers, with and without a binary log of
-//! its own, 8 clients that change each other's rows, kill -9 of either side.
+//! Parallel replication: a primary and a replica with four workers, with and without a binary log
+//! of its own, 8 clients that change each other's rows, kill -9 of either side.
 //!
 //! The hazard: workers apply transactions concurrently and commit them in the primary's order. A
 //! worker that searches its row in a snapshot misses what the transaction before it has just

@@ -267,7 +267,8 @@ impl Chain {
         self.file(0).expect("a first file").region().fence();
     }
 
-    /// Waits until what anybody has published later in the pool is durable, or its medium has failed.
+    /// Waits until what anybody has published later in the pool is durable, or its medium has
+    /// failed.
     pub(crate) fn wait_published(&self) {
         wait_published(self.file(0).expect("a first file").region());
     }

@@ -333,8 +333,8 @@ impl<'i> Replacer<'i> {
         Part { leaf, moved }
     }
 
-    /// Puts new leaves into use, durably or later: the last first, so that the first, which makes the old
-    /// leaf void, is the end. Then retires the old ones in their order.
+    /// Puts new leaves into use, durably or later: the last first, so that the first, which makes
+    /// the old leaf void, is the end. Then retires the old ones in their order.
     #[track_caller]
     pub(super) fn publish_parts(
         &self,

@@ -24,7 +24,7 @@ impl Mode {
     }
 }
 
-/// What a replica does with a binary log of its own, and in which engine its position is.
+/// A replica's use of a binary log of its own, and the engine that has its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
     /// It has none. Its position is InnoDB's, and tc.log commits both engines.

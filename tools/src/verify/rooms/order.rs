@@ -43,7 +43,7 @@ pub const ORDERS: &[Order] = &[
             "generation superfile",
             "need superblock",
             "config group group_commit lane_pins scan",
-            "atomic error format stages watermark",
+            "atomic error format publication stages watermark",
         ],
     },
     Order {

@@ -103,8 +103,8 @@ impl Session {
         self.redo.prepare(xid)
     }
 
-    /// Gives a prepared transaction its place in the commit order and fences its commit record; on a
-    /// disk another thread's write may do that in its time. It cannot fail (I5).
+    /// Gives a prepared transaction its place in the commit order and fences its commit record; on
+    /// a disk another thread's write may do that in its time. It cannot fail (I5).
     /// [`Session::commit`] publishes and acknowledges. A transaction that is not prepared gets the
     /// last CSN given out.
     pub fn commit_ordered(&mut self) -> Csn {
