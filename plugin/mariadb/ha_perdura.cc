@@ -16,19 +16,23 @@
 /* The plugin's start and end, and CHECK TABLE. No other file uses this one. */
 
 #include "ha_perdura.h"
+#include "sequences.h"
 
 using namespace perdura;
 
 static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *root)
 {
+  if (share && share->sequence)
+    return create_sequence_handler(hton, share, root);
   return new (root) ha_perdura(hton, share);
 }
 
 /* Whether a name is that of a sequence the server finds out by the .frm file, which a table of this
-   engine does not have before it is first opened: DROP SEQUENCE would drop such a table. */
+   engine does not have before it is first opened: DROP SEQUENCE would drop such a table. A sequence
+   of a pool that has come to another server has none either. */
 static int drop_table(handlerton *, const char *path)
 {
-  if (thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE)
+  if (thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE && is_no_sequence(path))
     return HA_ERR_NO_SUCH_TABLE;
   return table_error(perdura_table_drop(pool, path));
 }
@@ -130,7 +134,7 @@ handler::Table_flags ha_perdura::table_flags() const
   const Table_flags handler_flag= table_share && table_share->partition_info_str ? 0 : HA_CAN_SQL_HANDLER;
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
          HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
-         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | handler_flag;
+         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_CAN_TABLES_WITHOUT_ROLLBACK | handler_flag;
 }
 
 namespace {

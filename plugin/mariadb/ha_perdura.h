@@ -91,7 +91,7 @@ struct Entry_plan
 };
 } // namespace perdura
 
-class ha_perdura final : public handler
+class ha_perdura : public handler
 {
 public:
   ha_perdura(handlerton *hton, TABLE_SHARE *share);
@@ -194,6 +194,9 @@ public:
   const key_map *keys_to_use_for_scanning() override;
   double read_time(uint index, uint ranges, ha_rows rows) override;
   double keyread_time(uint index, uint ranges, ha_rows rows) override;
+
+protected:
+  PerduraCursor *cursor() const { return m_cursor; }
 
 private:
   bool has_old_bits() const;

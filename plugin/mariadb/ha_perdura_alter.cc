@@ -179,7 +179,9 @@ static bool is_in_place(const Alter_inplace_info *info)
 
 enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
-  if (!is_in_place(info) || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
+  if (altered->s->sequence)
+    info->unsupported_reason= "SEQUENCE";
+  if (altered->s->sequence || !is_in_place(info) || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
       altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered) ||
       has_new_check(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;

@@ -34,6 +34,7 @@ mod random;
 mod report;
 mod routines;
 mod schema;
+mod sequences;
 mod serializable;
 mod shrink;
 mod side;

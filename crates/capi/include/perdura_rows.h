@@ -337,6 +337,18 @@ PerduraCode perdura_counter_catch_up(const PerduraEngine *engine, PerduraCursor 
 PerduraCode perdura_counter_keep(const PerduraEngine *engine, const PerduraSession *session,
     PerduraCursor *cursor);
 
+/* -- SEQUENCE objects: tables of one row, changed in transactions of their own */
+
+// Reads the table's one row into `record`, as it was committed last. END if there is none.
+PerduraCode perdura_sequence_read(PerduraCursor *cursor, uint8_t *record);
+
+// Replaces the table's one row by `record`, or inserts it if there is none, in a transaction of its own:
+// durable and visible on return. No other call may change the table meanwhile.
+//
+// Errors: LOG_FULL, DEVICE_FULL, TABLE_FULL, READ_ONLY_POOL; LOCK_WAIT_TIMEOUT while maintenance moves the
+// row. The row is as it was.
+PerduraCode perdura_sequence_write(PerduraCursor *cursor, const uint8_t *record);
+
 /* -- Replication: a replica's search for the row of an event */
 
 // Begins a scan to find the row that the primary changed. It sees no snapshot but every commit that has its

@@ -5,14 +5,15 @@
 //! statements ([`statement`]) in transactions ([`transaction`], [`savepoint`], [`xa`]); a statement
 //! reads and changes rows through cursors ([`rows`], by their keys through [`index`];
 //! [`replication`] for a replica), counts ([`auto_increment`]), or has a table checked ([`check`])
-//! or its indexes altered ([`alter`]). [`backup`] holds the pool still; [`status`], [`report`] and
-//! [`information`] (in [`value`]s) tell about it.
+//! or its indexes altered ([`alter`]). A SEQUENCE object has transactions of its own
+//! ([`sequence`]). [`backup`] holds the pool still; [`status`], [`report`] and [`information`] (in
+//! [`value`]s) tell about it.
 //!
 //! From the bottom up: `code`, `call`; `counter`, `engine`, `name`, `definition`, `key`; `table`,
 //! `discovery`, `cleanup`, `backup`, `status`, `report`, `value`, `information`; `hooks`,
 //! `session_client`, `session`; `statement`, `transaction`, `savepoint`, `xa`; `index_position`,
 //! `cursor`, `index_reads`, `handler`; `rows`, `index`, `auto_increment`, `replication`, `check`,
-//! `alter`. Stands on the engine and on [`crate::row`].
+//! `alter`, `sequence`. Stands on the engine and on [`crate::row`].
 //!
 //! Invariant: after a panic the pool fails stop (I11), so that nothing that the panic left half
 //! changed is written.
@@ -42,6 +43,7 @@ pub mod report;
 mod row_locks;
 pub mod rows;
 pub mod savepoint;
+pub mod sequence;
 pub mod session;
 mod session_client;
 pub mod statement;

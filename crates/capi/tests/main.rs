@@ -10,6 +10,7 @@ mod c_map_support;
 mod c_padded;
 mod c_replication;
 mod c_semi_consistent;
+mod c_sequence;
 mod c_tables;
 mod c_transactions;
 mod definition;

@@ -22,6 +22,9 @@ const RESTART_APART: u32 = 1_500;
 /// Share of turns in 100 that go to a few statements on tables with counters.
 const COUNTS: u32 = 14;
 
+/// Share that goes to SEQUENCE objects.
+const SEQUENCES: u32 = 5;
+
 /// Ids of a table that are remembered.
 const IDS: usize = 60;
 
@@ -70,6 +73,8 @@ pub struct Generator {
     pub tables: Vec<Table>,
     /// The tables with counters, which other statements leave alone.
     pub counted: Vec<Counted>,
+    /// The SEQUENCE objects.
+    pub sequences: Vec<String>,
     /// Open transactions.
     pub tracker: Tracker,
     /// Steps that must come next, without others in between.
@@ -94,6 +99,7 @@ impl Generator {
             random: StdRng::seed_from_u64(seed),
             tables: Vec::new(),
             counted: Vec::new(),
+            sequences: Vec::new(),
             tracker: Tracker::default(),
             queue: VecDeque::new(),
             next_name: 0,
@@ -178,6 +184,10 @@ impl Generator {
         let is_open = self.tracker.session(session).is_open;
         if !is_open && chance(&mut self.random, COUNTS) {
             self.count(session);
+            return;
+        }
+        if !is_open && chance(&mut self.random, SEQUENCES) {
+            self.use_sequence(session);
             return;
         }
         match self.random.random_range(0..100) {
@@ -301,6 +311,7 @@ impl Generator {
                 self.tables.retain(|table| table.owner.is_none());
                 self.since_restart = 0;
                 self.count_anew();
+                self.end_sequences();
             }
             _ if outcome.code() == Some(DEADLOCK) => {
                 self.queue.clear();

@@ -5,7 +5,7 @@
 //! transaction, or makes server and engine disagree about a table definition. Clients have rows of
 //! their own and change and delete each other's (contest.rs). The oracle lives here, outside the
 //! server. Half of the clients' own tables and all shared ones have keys: columns of keys change,
-//! inserts of a key that is there must be refused, no value of AUTO_INCREMENT may come twice, and
+//! inserts of a key that is there must be refused, no value of AUTO_INCREMENT or of a sequence may come twice, and
 //! after each restart every index must lead to the rows that a scan finds. Half of the rounds run
 //! without binary log (with XA transactions), half with it. Each half has its own server and pool,
 //! which live through all its rounds.
@@ -13,6 +13,7 @@
 mod check;
 mod contest;
 mod model;
+mod sequences;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,6 +146,7 @@ fn create_tables(server: &Server, engine: &str) -> Result<()> {
     let mut statements: Vec<String> =
         tables.iter().map(|table| format!("CREATE TABLE {table} ENGINE={engine}")).collect();
     statements.push(format!("INSERT INTO accounts SELECT seq, {AMOUNT_AT_START} FROM seq_0_to_{}", ACCOUNTS - 1));
+    statements.extend(sequences::definitions(engine));
     client::execute(&mut connection, &statements)
 }
 

@@ -276,6 +276,16 @@ impl PerduraCursor {
         unsafe { self.packer.pack(record, &mut self.buffer, ROW_BYTES_MAX) }.map_err(|error| self.pack_failure(error))
     }
 
+    /// A record's row as it is stored, and the table.
+    ///
+    /// # Safety
+    /// `record` must be a record of this table.
+    pub(super) unsafe fn packed(&mut self, record: *const u8) -> Outcome<(&Arc<Table>, &[u8])> {
+        // SAFETY: as the caller vouches for.
+        unsafe { self.pack(record)? };
+        Ok((&self.table, &self.buffer))
+    }
+
     #[cold]
     fn pack_failure(&self, error: PackError) -> Failure {
         let (code, what) = match error {

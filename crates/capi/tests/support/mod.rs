@@ -54,6 +54,16 @@ impl Pool {
         self
     }
 
+    /// The pool as it would be after a kill now: opened from a copy of its files.
+    pub fn as_killed(&self) -> Pool {
+        let directory = tempfile::tempdir().expect("a directory");
+        for entry in std::fs::read_dir(self.path()).expect("the pool") {
+            let path = entry.expect("a file").path();
+            std::fs::copy(&path, directory.path().join(path.file_name().unwrap())).expect("a copy");
+        }
+        Pool { engine: open_at(&directory).expect("the copy"), directory }
+    }
+
     /// The pool's directory.
     pub fn path(&self) -> &std::path::Path {
         self.directory.path()

@@ -9,6 +9,7 @@ use mysql::prelude::Queryable;
 
 use super::contest::{Rows, Version, explain};
 use super::model::{ACCOUNTS, AMOUNT_AT_START, InFlight, Place, Row, State, Transfer, body, contested};
+use super::sequences;
 use super::worker::Worker;
 use crate::shared::indexes;
 
@@ -25,7 +26,7 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
             Err(error) => violations.push(format!("client {}: {error:#}", worker.number)),
         }
     }
-    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 5;
+    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 5 + sequences::COUNT;
     if violations.is_empty() && tables.len() != expected {
         violations.push(format!("{} tables found, {expected} expected: {:?}", tables.len(), tables.keys()));
     }
@@ -33,6 +34,7 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
         violations.push(format!("{error:#}"));
     }
     repeated_numbers(workers, &mut violations);
+    sequences::check(workers.iter_mut().map(|worker| &mut worker.values), &mut violations);
     violations.extend(indexes::check(connection)?);
     Ok(violations)
 }

@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 
 use super::contest::{Version, Write};
 use super::model::{ACCOUNTS, Change, InFlight, Place, Row, State, Transfer, body, contested};
+use super::sequences::Values;
 use crate::shared::client;
 use crate::shared::trouble::Trouble;
 
@@ -56,6 +57,8 @@ pub struct Worker {
     pub seen: BTreeSet<Version>,
     /// The values of AUTO_INCREMENT that it got, of transactions rolled back too.
     pub numbers: Vec<u64>,
+    /// The values of sequences that it got.
+    pub values: Values,
     /// Totals.
     pub counts: Counts,
     engine: String,
@@ -77,6 +80,7 @@ impl Worker {
             contested,
             seen,
             numbers: Vec::new(),
+            values: Values::default(),
             counts,
             engine: engine.to_owned(),
             random,
@@ -126,6 +130,7 @@ impl Worker {
             6..26 => self.single(connection),
             26..30 if self.xa => self.two_phase(connection),
             30..36 => self.look(connection),
+            36..44 => self.values.next(&mut self.random, connection),
             _ => self.transaction(connection),
         }
     }
@@ -253,8 +258,9 @@ impl Worker {
         let mut savepoint = None;
         let writer = ((self.number as u64) << 40) | self.new_id();
         for _ in 0..self.random.random_range(1..=6) {
-            match self.random.random_range(0..17) {
+            match self.random.random_range(0..18) {
                 14 => self.number(connection, &mut changes)?,
+                17 => self.values.next(&mut self.random, connection)?,
                 15.. => self.duplicate(connection, &view)?,
                 0 => self.transfer(connection, &mut changes)?,
                 10..14 => self.contend(connection, writer, &mut changes)?,
