@@ -132,9 +132,11 @@ handler::Table_flags ha_perdura::table_flags() const
 {
   /* HANDLER tells no partition that a statement begins. */
   const Table_flags handler_flag= table_share && table_share->partition_info_str ? 0 : HA_CAN_SQL_HANDLER;
+  const Table_flags definition_flags= table_share ? 0 : FLAGS_OF_DEFINITIONS;
   return HA_REC_NOT_IN_SEQ | HA_CAN_GEOMETRY | HA_CAN_VIRTUAL_COLUMNS | HA_BINLOG_ROW_CAPABLE | HA_CAN_TABLE_CONDITION_PUSHDOWN |
          HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS |
-         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_CAN_TABLES_WITHOUT_ROLLBACK | handler_flag;
+         HA_CAN_REPAIR | HA_DUPLICATE_POS | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_CAN_TABLES_WITHOUT_ROLLBACK | handler_flag |
+         definition_flags;
 }
 
 namespace {

@@ -20,6 +20,7 @@
 #define HA_PERDURA_H
 
 #include "key_images.h"
+#include "missing_features.h"
 #include "perdura_plugin.h"
 #include "virtual_columns.h"
 
@@ -99,7 +100,7 @@ public:
 
   /* -- what the engine can do, maintenance (ha_perdura.cc) */
   Table_flags table_flags() const override;
-  const char *index_type(uint) override { return "BTREE"; }
+  const char *index_type(uint index) override { return perdura::type_of_index(table_share, index); }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_length() const override { return PERDURA_KEY_BYTES_MAX; }
   uint max_supported_key_part_length() const override { return PERDURA_KEY_BYTES_MAX; }

@@ -182,7 +182,7 @@ enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *al
   if (altered->s->sequence)
     info->unsupported_reason= "SEQUENCE";
   if (altered->s->sequence || !is_in_place(info) || table->s->tmp_table != NO_TMP_TABLE || table->s->partition_info_str ||
-      altered->s->partition_info_str || refused_keys(altered) || !has_same_columns(table, altered) ||
+      altered->s->partition_info_str || has_missing_features(altered) || !has_same_columns(table, altered) ||
       has_new_check(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   const std::vector<int32_t> kept= kept_indexes(table, altered, info);

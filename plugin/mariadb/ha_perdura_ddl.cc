@@ -65,31 +65,6 @@ static int check_foreign_keys(THD *thd)
   return 0;
 }
 
-const char *perdura::refused_keys(const TABLE *form)
-{
-  for (uint index= 0; index < form->s->keys; index++)
-  {
-    const KEY &key= form->key_info[index];
-    if (key.without_overlaps)
-      /* The server looks for the period's neighbours, and the engine locks no gap between them. */
-      return "WITHOUT OVERLAPS";
-    for (uint part= 0; form->s->partition_info_str && part < key.user_defined_key_parts; part++)
-      if (!form->field[key.key_part[part].fieldnr - 1]->stored_in_db())
-        /* The server merges partitions by columns that it has not computed. */
-        return "a key on a VIRTUAL column of a partitioned table";
-  }
-  return nullptr;
-}
-
-static int check_keys(const TABLE *form)
-{
-  const char *refused= refused_keys(form);
-  if (!refused)
-    return 0;
-  my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), refused);
-  return HA_ERR_UNSUPPORTED;
-}
-
 /* Sets the first value of a new table's AUTO_INCREMENT column. */
 static PerduraCode begin_counting(const char *name, Table_definition *definition, ulonglong first)
 {
@@ -124,7 +99,7 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return error;
   if (int error= check_foreign_keys(ha_thd()))
     return error;
-  if (int error= check_keys(form))
+  if (int error= check_missing_features(ha_thd(), form))
     return error;
   const Key_images keys(form);
   Table_definition definition(form, keys);
@@ -160,6 +135,7 @@ int ha_perdura::open(const char *name, int, uint)
   if (Virtual_columns::are_in(table))
     m_virtual= std::make_unique<Virtual_columns>(table);
   note_index_flags();
+  disable_missing_keys(table);
   Table_definition definition(table, *m_keys);
   PerduraCode code= perdura_cursor_open(pool, name, definition.get(), &m_cursor);
   if (code != PERDURA_CODE_OK)

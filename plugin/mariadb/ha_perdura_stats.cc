@@ -72,7 +72,7 @@ void ha_perdura::sample_indexes()
   if (is_about(rows, m_sampled_rows))
     return;
   m_sampled_rows= rows;
-  for (uint index= 0; index < table->s->keys; index++)
+  for (uint index= 0; index < m_keys->count(); index++)
     sample_index(index);
 }
 

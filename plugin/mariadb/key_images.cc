@@ -16,6 +16,7 @@
 /* Makes keys from records and from the server's search keys. key_images.h describes them. */
 
 #include "key_images.h"
+#include "missing_features.h"
 
 namespace perdura {
 
@@ -50,8 +51,9 @@ static uint content_length(const uchar *bytes, uint length_bytes)
 
 Key_images::Key_images(TABLE *table)
 {
-  m_indexes.reserve(table->s->keys);
-  for (uint index= 0; index < table->s->keys; index++)
+  const uint count= kept_keys(table->s);
+  m_indexes.reserve(count);
+  for (uint index= 0; index < count; index++)
     add_index(table, table->key_info[index]);
   size_t all= 0;
   for (Index &index : m_indexes)

@@ -90,6 +90,8 @@ ulonglong lock_wait_ms(THD *thd);
 /* Whether the connection's transactions at REPEATABLE READ are bound to their snapshot when they
    change or lock rows. */
 bool snapshot_isolation(THD *thd);
+/* Whether the connection's tables are made although the engine lacks a feature of a key. */
+bool lets_through_missing_features(THD *thd);
 /* SHOW ENGINE PERDURA STATUS. */
 bool show_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);
 

@@ -59,6 +59,16 @@ extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 
+/* The kind of a key. */
+inline bool is_fulltext(const KEY &key)
+{
+  return key.flags & HA_FULLTEXT;
+}
+inline bool is_spatial(const KEY &key)
+{
+  return key.flags & HA_SPATIAL;
+}
+
 /* Outcomes of deciding a distributed transaction, as X/Open numbers them; the server has no header
    for them. */
 constexpr int XA_OK= 0;

@@ -270,6 +270,14 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
   "statements work on the newest rows, as InnoDB's do with innodb_snapshot_isolation=OFF", nullptr, nullptr,
   SNAPSHOT_ISOLATION_DEFAULT);
 
+static const char *missing_choices[]= {"refuse", "warn", nullptr};
+static constexpr ulong MISSING_REFUSE= 0, MISSING_WARN= 1;
+static TYPELIB missing_choice= {array_elements(missing_choices) - 1, "", missing_choices, nullptr};
+
+static MYSQL_THDVAR_ENUM(missing_features, PLUGIN_VAR_RQCMDARG,
+  "A table with a key of a kind that the engine does not have (FULLTEXT, SPATIAL, WITHOUT OVERLAPS): refuse it, or warn of each such "
+  "key and make the table with it as a definition only", nullptr, nullptr, MISSING_REFUSE, &missing_choice);
+
 st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(dir),
   MYSQL_SYSVAR(log_dir),
@@ -295,6 +303,7 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(transaction_memory),
   MYSQL_SYSVAR(lock_wait_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
+  MYSQL_SYSVAR(missing_features),
   nullptr
 };
 
@@ -363,6 +372,11 @@ void hide_directory()
 bool snapshot_isolation(THD *thd)
 {
   return THDVAR(thd, snapshot_isolation);
+}
+
+bool lets_through_missing_features(THD *thd)
+{
+  return THDVAR(thd, missing_features) == MISSING_WARN;
 }
 
 /* The shorter of our timeout and the server's own, by which NOWAIT and WAIT n come. */

@@ -95,10 +95,6 @@ private:
   PerduraDefinition m_definition= {};
 };
 
-/* Feature of a table's keys that the server would not keep with this engine; null if it keeps
-   all. */
-const char *refused_keys(const TABLE *form);
-
 } // namespace perdura
 
 #endif
