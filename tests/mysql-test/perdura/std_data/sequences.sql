@@ -95,7 +95,6 @@ show tables;
 flush tables;
 select nextval(c);
 check table c;
-repair table c;
 optimize table c;
 analyze table c;
 checksum table c;
