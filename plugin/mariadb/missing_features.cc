@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Keys that the engine refuses, or keeps as a definition. A key that has been a definition only goes
+/* Keys that the engine refuses, or keeps as a definition. One that has been a definition only goes
    through an ALTER TABLE without a word. */
 
 #include "missing_features.h"

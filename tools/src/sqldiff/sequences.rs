@@ -38,7 +38,11 @@ fn row(random: &mut StdRng) -> String {
     let (least, step) = (value(random), random.random_range(-3..5));
     let most = least.saturating_add(random.random_range(-2..500));
     let next = least.saturating_add(random.random_range(0..9));
-    format!("({next}, {least}, {most}, {least}, {step}, {}, {}, 0)", random.random_range(0..20), random.random_range(0..2))
+    format!(
+        "({next}, {least}, {most}, {least}, {step}, {}, {}, 0)",
+        random.random_range(0..20),
+        random.random_range(0..2)
+    )
 }
 
 impl Generator {

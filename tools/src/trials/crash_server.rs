@@ -2,13 +2,13 @@
 //! moments.
 //!
 //! The hazard: a crash of the server process loses an acknowledged transaction, leaves half a
-//! transaction, or makes server and engine disagree about a table definition. Clients have rows of
-//! their own and change and delete each other's (contest.rs). The oracle lives here, outside the
-//! server. Half of the clients' own tables and all shared ones have keys: columns of keys change,
-//! inserts of a key that is there must be refused, no value of AUTO_INCREMENT or of a sequence may come twice, and
-//! after each restart every index must lead to the rows that a scan finds. Half of the rounds run
-//! without binary log (with XA transactions), half with it. Each half has its own server and pool,
-//! which live through all its rounds.
+//! transaction, or makes server and engine disagree about a table definition. Clients have rows
+//! of their own and change and delete each other's (contest.rs). The oracle lives here, outside
+//! the server. Half of the clients' own tables and all shared ones have keys: columns of keys
+//! change, inserts of a key that is there must be refused, no value of AUTO_INCREMENT or of a
+//! sequence may come twice, and after each restart every index must lead to the rows that a
+//! scan finds. Half of the rounds run without binary log (with XA transactions), half with it.
+//! Each half has its own server and pool, which live through all its rounds.
 
 mod check;
 mod contest;

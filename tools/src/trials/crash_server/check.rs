@@ -26,7 +26,8 @@ pub fn check(connection: &mut Conn, workers: &mut [Worker], base: &mut Rows) -> 
             Err(error) => violations.push(format!("client {}: {error:#}", worker.number)),
         }
     }
-    let expected: usize = workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 5 + sequences::COUNT;
+    let expected: usize =
+        workers.iter().map(|worker| worker.state.tables.len() + 1).sum::<usize>() + 5 + sequences::COUNT;
     if violations.is_empty() && tables.len() != expected {
         violations.push(format!("{} tables found, {expected} expected: {:?}", tables.len(), tables.keys()));
     }
