@@ -1,9 +1,13 @@
 # Perdura's commands. `make setup` needs root or sudo once, for libraries from Debian; everything else is unprivileged.
-# PERDURA_DIR=DIR names the directory on persistent memory (default /dev/shm/perdura, emulated).
+# PERDURA_DIR=DIR names the directory on persistent memory (default /dev/shm/perdura, emulated). SERVER=11.8 takes the MariaDB of that series, which
+# is unpacked beside the one of this machine's Debian.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+ifneq ($(SERVER),)
+export PERDURA_SERVER := $(SERVER)
+endif
 .PHONY: help setup plugin server demo demo-kv test test-long verify bench package
 
 help:

@@ -19,5 +19,6 @@ scripts/setup-duckdb.sh
 check_rust
 check_compiler
 check_room "${PERDURA_DIR:-$PERDURA_DIR_DEFAULT}"
+if [ -n "${PERDURA_SERVER:-}" ]; then scripts/setup-mariadb-series.sh "$PERDURA_SERVER"; fi
 say "ready: MariaDB $(cat build/mariadb/DEBIAN_VERSION) in build/mariadb"
 [ -e target/release/xtask ] || say "the build comes next, silent except for errors: some minutes the first time"

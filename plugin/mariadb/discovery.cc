@@ -46,7 +46,7 @@ static bool add_file(void *list, const char *name)
 }
 }
 
-static int discover_table_names(handlerton *, LEX_CSTRING *database, MY_DIR *, handlerton::discovered_list *list)
+static int discover_table_names(handlerton *, Database_name *database, MY_DIR *, handlerton::discovered_list *list)
 {
   char directory[NAME_LEN * MY_CS_MBMAXLEN + 1];
   tablename_to_filename(database->str, directory, sizeof(directory));

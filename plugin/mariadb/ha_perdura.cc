@@ -87,6 +87,7 @@ static int start(void *target)
   hton->signal_ddl_recovery_done= ddl_recovery_done;
   hton->end_backup= end_backup;
   hton->check_version= check_version;
+  ha_perdura::set_costs(hton);
   set_transaction_calls(hton);
   set_discovery_calls(hton);
 
@@ -120,7 +121,7 @@ static int end(void *)
   return 0;
 }
 
-ha_perdura::ha_perdura(handlerton *hton, TABLE_SHARE *share) : handler(hton, share)
+ha_perdura::ha_perdura(handlerton *hton, TABLE_SHARE *share) : Server_handler(hton, share)
 {
   ref_length= sizeof(uint64_t);
 }

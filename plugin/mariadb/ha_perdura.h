@@ -92,7 +92,7 @@ struct Entry_plan
 };
 } // namespace perdura
 
-class ha_perdura : public handler
+class ha_perdura : public Server_handler
 {
 public:
   ha_perdura(handlerton *hton, TABLE_SHARE *share);
@@ -178,8 +178,7 @@ public:
   Item *idx_cond_push(uint index, Item *condition) override;
 
   /* -- several ranges at once (ha_perdura_mrr.cc) */
-  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *first, uint count, uint *buffer_size, uint *flags,
-                                      Cost_estimate *cost) override;
+  DsMrr_impl *way_of_ranges() override { return m_locks ? nullptr : &m_mrr; }
   ha_rows multi_range_read_info(uint index, uint ranges, uint keys, uint parts, uint *buffer_size, uint *flags,
                                 Cost_estimate *cost) override;
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *first, uint count, uint mode, HANDLER_BUFFER *buffer) override;
@@ -191,10 +190,12 @@ public:
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records_in_range(uint index, const key_range *from, const key_range *to, page_range *pages) override;
-  double scan_time() override;
+  double cost_of_scan() override;
   const key_map *keys_to_use_for_scanning() override;
-  double read_time(uint index, uint ranges, ha_rows rows) override;
-  double keyread_time(uint index, uint ranges, ha_rows rows) override;
+  double cost_of_rows(uint index, uint ranges, ha_rows rows) override;
+  double cost_of_entries(uint index, uint ranges, ha_rows rows) override;
+  double lock_cost() const override;
+  double further_range_cost(uint index, ha_rows rows) const override;
 
 protected:
   PerduraCursor *cursor() const { return m_cursor; }
@@ -215,8 +216,6 @@ private:
   int search_again(uchar *record);
   void note_sizes(uint flag);
   double rows_beyond_few(uint index, ha_rows rows) const;
-  double lock_cost() const;
-  double further_range_cost(uint index, ha_rows rows) const;
   void sample_indexes();
   void sample_index(uint index);
   int pass_auto_increment(const uchar *record, bool inserts);

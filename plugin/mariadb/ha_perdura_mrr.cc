@@ -21,16 +21,6 @@
 
 #include "ha_perdura.h"
 
-ha_rows ha_perdura::multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *first, uint count, uint *buffer_size,
-                                                uint *flags, Cost_estimate *cost)
-{
-  const ha_rows rows= m_locks ? handler::multi_range_read_info_const(index, ranges, first, count, buffer_size, flags, cost)
-                              : m_mrr.dsmrr_info_const(index, ranges, first, count, buffer_size, flags, cost);
-  if (rows != HA_POS_ERROR && !(*flags & HA_MRR_INDEX_ONLY))
-    cost->add_io(further_range_cost(index, rows), 1);
-  return rows;
-}
-
 ha_rows ha_perdura::multi_range_read_info(uint index, uint ranges, uint keys, uint parts, uint *buffer_size, uint *flags,
                                           Cost_estimate *cost)
 {

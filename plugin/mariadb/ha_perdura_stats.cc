@@ -272,7 +272,7 @@ const key_map *ha_perdura::keys_to_use_for_scanning()
   return &m_many_groups;
 }
 
-double ha_perdura::scan_time()
+double ha_perdura::cost_of_scan()
 {
   const double pages= static_cast<double>(stats.data_file_length) / PAGE_BYTES;
   const double row= SCANNED_ROW + lock_cost();
@@ -292,19 +292,19 @@ double ha_perdura::rows_beyond_few(uint index, ha_rows rows) const
   return std::max(0.0, taken - FEW_ROWS_SHARE * static_cast<double>(stats.records));
 }
 
-double ha_perdura::read_time(uint index, uint ranges, ha_rows rows)
+double ha_perdura::cost_of_rows(uint index, uint ranges, ha_rows rows)
 {
   const double taken= static_cast<double>(rows_taken(table, index, rows));
-  return keyread_time(index, ranges, rows) + ROW_OF_ENTRY * taken + ROW_BEYOND_FEW * rows_beyond_few(index, rows);
+  return cost_of_entries(index, ranges, rows) + ROW_OF_ENTRY * taken + ROW_BEYOND_FEW * rows_beyond_few(index, rows);
 }
 
-/* Cost of rows that ranges of a condition have, beyond what read_time() says of them. */
+/* Cost of rows that ranges of a condition have, beyond what cost_of_rows() says of them. */
 double ha_perdura::further_range_cost(uint index, ha_rows rows) const
 {
   return RANGE_ROW_BEYOND_FEW * rows_beyond_few(index, rows);
 }
 
-double ha_perdura::keyread_time(uint index, uint ranges, ha_rows rows)
+double ha_perdura::cost_of_entries(uint index, uint ranges, ha_rows rows)
 {
   const double bytes= index < table->s->keys ? table->key_info[index].key_length : 0;
   const double entry= ENTRY + ENTRY_BYTE * bytes + lock_cost();

@@ -414,28 +414,28 @@ static int prepare_on_shared_thread(handlerton *called, THD *thd, bool all)
 static void share_threads(handlerton *target)
 {
   statement_begin= begin_on_shared_thread;
-  target->commit= commit_on_shared_thread;
-  target->rollback= rollback_on_shared_thread;
-  target->prepare= prepare_on_shared_thread;
+  target->commit= of_participant<commit_on_shared_thread>;
+  target->rollback= of_participant<rollback_on_shared_thread>;
+  target->prepare= of_participant<prepare_on_shared_thread>;
 }
 
 void set_transaction_calls(handlerton *target)
 {
-  target->close_connection= close_connection;
+  target->close_connection= of_participant<close_connection>;
   target->kill_query= kill_query;
-  target->commit= commit;
-  target->rollback= rollback;
-  target->prepare= prepare;
-  target->commit_ordered= commit_ordered;
-  target->recover= recover;
-  target->commit_by_xid= commit_by_xid;
-  target->rollback_by_xid= rollback_by_xid;
+  target->commit= of_participant<commit>;
+  target->rollback= of_participant<rollback>;
+  target->prepare= of_participant<prepare>;
+  target->commit_ordered= of_participant<commit_ordered>;
+  target->recover= of_participant<recover>;
+  target->commit_by_xid= of_participant<commit_by_xid>;
+  target->rollback_by_xid= of_participant<rollback_by_xid>;
   target->savepoint_offset= sizeof(uint64_t);
-  target->savepoint_set= savepoint_set;
-  target->savepoint_rollback= savepoint_rollback;
-  target->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;
-  target->savepoint_release= savepoint_release;
-  target->start_consistent_snapshot= start_consistent_snapshot;
+  target->savepoint_set= of_participant<savepoint_set>;
+  target->savepoint_rollback= of_participant<savepoint_rollback>;
+  target->savepoint_rollback_can_release_mdl= of_participant<savepoint_rollback_can_release_mdl>;
+  target->savepoint_release= of_participant<savepoint_release>;
+  target->start_consistent_snapshot= of_participant<start_consistent_snapshot>;
   if (thread_handling > SCHEDULER_NO_THREADS)
     share_threads(target);
 }

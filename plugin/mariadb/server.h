@@ -43,9 +43,15 @@
 #include <mysql/plugin.h>
 #include <mysql/service_thd_wait.h>
 
-#if MYSQL_VERSION_ID < 100600 || MYSQL_VERSION_ID >= 101200
-#error "Perdura is written against MariaDB 10.6 to 10.11"
+#if MYSQL_VERSION_ID < 100600 || (MYSQL_VERSION_ID >= 101200 && MYSQL_VERSION_ID < 110800) || MYSQL_VERSION_ID >= 110900
+#error "Perdura is written against MariaDB 10.6 to 10.11, and 11.8"
 #endif
+
+/* Changes that the server has: costs in milliseconds, with constants of each engine (11.0), names
+   compared by classes of their own (11.5), engines apart from their part in transactions (11.7). */
+#define SERVER_HAS_COSTS (MYSQL_VERSION_ID >= 110000)
+#define SERVER_HAS_NAME_CLASSES (MYSQL_VERSION_ID >= 110500)
+#define SERVER_HAS_PARTICIPANTS (MYSQL_VERSION_ID >= 110700)
 
 /* The default of innodb_snapshot_isolation in this server, which perdura_snapshot_isolation
    follows. */
@@ -59,7 +65,45 @@ extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 
+#if SERVER_HAS_PARTICIPANTS
+template <auto call> struct Without_engine;
+template <typename Result, typename... Arguments, Result (*call)(handlerton *, Arguments...)> struct Without_engine<call>
+{
+  static Result made(Arguments... arguments) { return call(nullptr, arguments...); }
+};
+/* A call of the engine for its part in transactions, as the server makes it. */
+template <auto call> constexpr auto of_participant= &Without_engine<call>::made;
+#else
+template <auto call> constexpr auto of_participant= call;
+#endif
+
+#if SERVER_HAS_NAME_CLASSES
+/* As in the servers before: 0 if two names differ at most in the case of letters. */
+inline int my_strcasecmp(CHARSET_INFO *, const char *left, const char *right)
+{
+  return !Lex_ident_ci(LEX_CSTRING{left, strlen(left)}).streq(LEX_CSTRING{right, strlen(right)});
+}
+typedef const LEX_CSTRING Database_name;
+#else
+typedef LEX_CSTRING Database_name;
+#endif
+
+/* A list of words that ends with a null pointer, as the choices of a variable. */
+#ifndef CREATE_TYPELIB_FOR
+#define CREATE_TYPELIB_FOR(words) {array_elements(words) - 1, "", words, nullptr}
+#endif
+
 /* The kind of a key. */
+#if SERVER_HAS_PARTICIPANTS
+inline bool is_fulltext(const KEY &key)
+{
+  return key.algorithm == HA_KEY_ALG_FULLTEXT;
+}
+inline bool is_spatial(const KEY &key)
+{
+  return key.algorithm == HA_KEY_ALG_RTREE;
+}
+#else
 inline bool is_fulltext(const KEY &key)
 {
   return key.flags & HA_FULLTEXT;
@@ -68,6 +112,73 @@ inline bool is_spatial(const KEY &key)
 {
   return key.flags & HA_SPATIAL;
 }
+#endif
+
+/* The server's questions about costs. The engine reckons in parts of what a row takes that is found
+   by a unique key. */
+class Server_handler : public handler
+{
+public:
+  using handler::handler;
+
+  virtual double cost_of_scan()= 0;
+  virtual double cost_of_rows(uint index, uint ranges, ha_rows rows)= 0;
+  virtual double cost_of_entries(uint index, uint ranges, ha_rows rows)= 0;
+  /* Of the lock that the statement takes of each row it reads. */
+  virtual double lock_cost() const= 0;
+  /* Of rows that ranges of a condition have, beyond cost_of_rows(). */
+  virtual double further_range_cost(uint index, ha_rows rows) const= 0;
+  /* Whether the server's way to read several ranges is used, which is given here. */
+  virtual DsMrr_impl *way_of_ranges()= 0;
+
+#if SERVER_HAS_COSTS
+  /* The server adds its constants, those of set_costs(), for each row and search. */
+  IO_AND_CPU_COST scan_time() override { return locks(stats.records); }
+  IO_AND_CPU_COST keyread_time(uint, ulong, ha_rows rows, ulonglong) override { return locks(rows); }
+  IO_AND_CPU_COST rnd_pos_time(ha_rows) override { return {0, 0}; }
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *first, uint count, uint *buffer_size, uint *flags,
+                                      ha_rows limit, Cost_estimate *cost) override
+  {
+    DsMrr_impl *way= way_of_ranges();
+    const ha_rows rows= way ? way->dsmrr_info_const(index, ranges, first, count, buffer_size, flags, limit, cost)
+                            : handler::multi_range_read_info_const(index, ranges, first, count, buffer_size, flags, limit, cost);
+    if (rows != HA_POS_ERROR && !(*flags & HA_MRR_INDEX_ONLY))
+      cost->row_cost.cpu+= MILLISECONDS * further_range_cost(index, rows);
+    return rows;
+  }
+  static void set_costs(handlerton *target) { target->update_optimizer_costs= update_costs; }
+
+private:
+  static constexpr double MILLISECONDS= 0.0013;
+
+  IO_AND_CPU_COST locks(ha_rows rows) const { return {0, MILLISECONDS * lock_cost() * static_cast<double>(rows)}; }
+
+  /* In the proportions of InnoDB's; a row of a scan takes less here. */
+  static void update_costs(OPTIMIZER_COSTS *costs)
+  {
+    costs->row_next_find_cost= 0.00005;
+    costs->row_lookup_cost= 0.0007;
+    costs->key_lookup_cost= 0.0007;
+    costs->key_next_find_cost= 0.00009;
+    costs->row_copy_cost= 0.00006;
+  }
+#else
+  double scan_time() override { return cost_of_scan(); }
+  double read_time(uint index, uint ranges, ha_rows rows) override { return cost_of_rows(index, ranges, rows); }
+  double keyread_time(uint index, uint ranges, ha_rows rows) override { return cost_of_entries(index, ranges, rows); }
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *first, uint count, uint *buffer_size, uint *flags,
+                                      Cost_estimate *cost) override
+  {
+    DsMrr_impl *way= way_of_ranges();
+    const ha_rows rows= way ? way->dsmrr_info_const(index, ranges, first, count, buffer_size, flags, cost)
+                            : handler::multi_range_read_info_const(index, ranges, first, count, buffer_size, flags, cost);
+    if (rows != HA_POS_ERROR && !(*flags & HA_MRR_INDEX_ONLY))
+      cost->add_io(further_range_cost(index, rows), 1);
+    return rows;
+  }
+  static void set_costs(handlerton *) {}
+#endif
+};
 
 /* Outcomes of deciding a distributed transaction, as X/Open numbers them; the server has no header
    for them. */

@@ -272,7 +272,7 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
 
 static const char *missing_choices[]= {"refuse", "warn", nullptr};
 static constexpr ulong MISSING_REFUSE= 0, MISSING_WARN= 1;
-static TYPELIB missing_choice= {array_elements(missing_choices) - 1, "", missing_choices, nullptr};
+static TYPELIB missing_choice= CREATE_TYPELIB_FOR(missing_choices);
 
 static MYSQL_THDVAR_ENUM(missing_features, PLUGIN_VAR_RQCMDARG,
   "A table with a key of a kind that the engine does not have (FULLTEXT, SPATIAL, WITHOUT OVERLAPS): refuse it, or warn of each such "

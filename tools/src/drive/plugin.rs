@@ -43,10 +43,11 @@ pub fn build_key_damage() -> Result<PathBuf> {
 
 /// The directory of what is built here, and its lock.
 fn claim() -> Result<(PathBuf, File)> {
-    let directory = paths::build().join("plugin");
+    let directory = paths::of_server("plugin");
     std::fs::create_dir_all(&directory)?;
-    let lock = File::create(directory.join("lock")).context("build/plugin/lock")?;
-    rustix::fs::flock(&lock, FlockOperation::LockExclusive).context("build/plugin/lock")?;
+    let path = directory.join("lock");
+    let lock = File::create(&path).with_context(|| path.display().to_string())?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive).with_context(|| path.display().to_string())?;
     Ok((directory, lock))
 }
 

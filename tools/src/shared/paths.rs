@@ -60,16 +60,38 @@ pub fn build() -> PathBuf {
     top().join("build")
 }
 
+/// The directory in `build` of what belongs to the unpacked server, which is of another series if
+/// `PERDURA_SERVER` names one.
+pub fn of_server(name: &str) -> PathBuf {
+    build().join(series().map_or_else(|| name.to_owned(), |series| format!("{name}-{series}")))
+}
+
+/// The series that `PERDURA_SERVER` names, if the server is of another than the machine's Debian
+/// has.
+pub fn series() -> Option<String> {
+    std::env::var("PERDURA_SERVER").ok().filter(|series| !series.is_empty())
+}
+
 /// `basedir` of the unpacked server. Fails when `make setup` has not run.
 pub fn mariadb() -> Result<PathBuf> {
-    let basedir = build().join("mariadb/usr");
-    ensure!(basedir.join("sbin/mariadbd").exists(), "no server under build/mariadb: run `make setup` first");
-    Ok(basedir)
+    let place = of_server("mariadb");
+    ensure!(place.join("usr/sbin/mariadbd").exists(), "no server under {}: run `make setup` first", place.display());
+    Ok(place.join("usr"))
 }
 
 /// The plugin directory of the unpacked server, which also gets our plugin.
 pub fn server_plugins() -> Result<PathBuf> {
     Ok(mariadb()?.join("lib/mysql/plugin"))
+}
+
+/// The directory of the unpacked server's own test driver, by either of its names.
+pub fn test_driver() -> Result<PathBuf> {
+    let share = mariadb()?.join("share");
+    let places = [share.join("mysql/mysql-test"), share.join("mariadb/mariadb-test")];
+    places
+        .into_iter()
+        .find(|place| place.is_dir())
+        .context("the unpacked server has no mysql-test: run `make setup` again")
 }
 
 /// CSV files: the demo's real data and the generated workloads.

@@ -5,6 +5,7 @@
 //! for this engine.
 
 mod enforce;
+mod series;
 mod suites;
 
 use std::os::unix::fs::symlink;
@@ -26,15 +27,15 @@ pub fn run(tests: &[String]) -> Result<()> {
     {
         return enforce::run(names);
     }
-    let suites = paths::top().join("tests/mysql-test");
-    let driver = paths::mariadb()?.join("share/mysql/mysql-test");
+    let suites = series::tests()?;
+    let driver = paths::test_driver()?;
     let link = driver.join("plugin/perdura");
     if std::fs::symlink_metadata(&link).is_ok() {
         std::fs::remove_file(&link)?;
     }
     symlink(&suites, &link).with_context(|| link.display().to_string())?;
 
-    let suites = Suites::find()?;
+    let suites = Suites::find(&suites)?;
     let scratch = paths::medium().join(format!("mtr-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
     server::remove_leftovers(&paths::medium())?;

@@ -27,7 +27,7 @@ BEGIN
   FOR one IN (SELECT id FROM texts WHERE id IN (2, 4, 7, 9, 12, 15, 18, 21, 24, 29, 31)) DO
     CALL note(CONCAT('SELECT id FROM t FORCE INDEX (k) WHERE c = (SELECT x.c FROM t x WHERE x.id = ', one.id, ') ORDER BY id'));
     -- InnoDB does not find 'a\t' through its first two characters in a CHAR column that does not pad.
-    SET @part= IF(type LIKE 'CHAR%' AND collation LIKE '%nopad%', 'k', 'p');
+    SET @part= IF(type LIKE 'CHAR%' AND collation REGEXP 'nopad|_0900_', 'k', 'p');
     CALL note(CONCAT('SELECT id FROM t FORCE INDEX (', @part, ') WHERE c = (SELECT x.c FROM t x WHERE x.id = ', one.id, ') ORDER BY id'));
     CALL note(CONCAT('SELECT id FROM t FORCE INDEX (k) WHERE c < (SELECT x.c FROM t x WHERE x.id = ', one.id, ') ORDER BY id'));
     CALL note(CONCAT('SELECT id FROM t FORCE INDEX (r) WHERE c >= (SELECT x.c FROM t x WHERE x.id = ', one.id, ') ORDER BY id'));

@@ -108,7 +108,7 @@ fn show(directory: &Path, name: &str, ours: &Outcome, theirs: &Outcome) -> Resul
 
 /// One run of the driver.
 fn with_engine(engine: &str, names: &[String], scratch: &Path) -> Result<Outcomes> {
-    let driver = paths::mariadb()?.join("share/mysql/mysql-test");
+    let driver = paths::test_driver()?;
     for old in rejects(&driver)? {
         std::fs::remove_file(old)?;
     }

@@ -18,11 +18,11 @@ struct Suite {
 pub struct Suites(Vec<Suite>);
 
 impl Suites {
-    /// Finds them. Each is a directory; one with the name of one of the driver's own suites
-    /// overlays that for this engine, as `NAME-perdura`, and so do the directories in it.
-    pub fn find() -> Result<Suites> {
+    /// Finds them in `tests`. Each is a directory; one with the name of one of the driver's own
+    /// suites overlays that for this engine, as `NAME-perdura`, and so do the directories in it.
+    pub fn find(tests: &Path) -> Result<Suites> {
         let mut suites = Vec::new();
-        for (name, directory) in directories(&paths::top().join("tests/mysql-test"))? {
+        for (name, directory) in directories(tests)? {
             if !is_overlay(&name)? {
                 suites.push(Suite { name, directory });
                 continue;
@@ -87,7 +87,7 @@ fn directories(path: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// Whether the driver has a suite of this name.
 fn is_overlay(name: &str) -> Result<bool> {
-    Ok(paths::mariadb()?.join("share/mysql/mysql-test/suite").join(name).is_dir())
+    Ok(paths::test_driver()?.join("suite").join(name).is_dir())
 }
 
 /// The tests that a list disables: lines of the form `TEST : REASON`.
