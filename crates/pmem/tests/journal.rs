@@ -165,6 +165,9 @@ pub fn words_published_later_are_written_with_the_next_fence_or_when_somebody_wa
     let renamed = bytes_of(a.words(0, 1 << 17));
     let found = replayed(&disk.image(&[("c", renamed)]), "c");
     assert_eq!([found[0], found[8], found[512]], [8; 3]);
+    later(9, 9);
+    let again = disk.medium.open("c").expect("it is there");
+    assert_eq!((again.load(0), again.load(4096)), (9, 9), "who opens a file reads them");
     // However much there is, no more is kept than a group has room for.
     let many = || (0..4096).for_each(|word| later(word, word));
     assert!(disk.syncs(many) > 0);

@@ -317,6 +317,9 @@ impl FileMedium {
         let (base, functions, backing): (_, _, Box<dyn Backing>) = match &self.syncs {
             Some(syncs) => {
                 let log = self.journal.clone().map(|journal| journal as Arc<dyn FenceLog>);
+                // A mapping that is closed may have words to be stored: who opens the file reads
+                // them.
+                log.iter().for_each(|log| log.wait_later());
                 let paged = PagedFile::new(&self.directory.join(name), file, len, syncs, log)?;
                 let functions = if self.journal.is_some() { JOURNALED } else { MAPPED };
                 (paged.address().cast(), functions, Box::new(PagedBacking(paged)))
