@@ -5,7 +5,8 @@ use perdura_pmem::split_mix::SplitMix64;
 use perdura_pmem::{
     ErrorKind, FileMedium, Medium, Options, Region, Result, Step, publish, publish_later, wait_published,
 };
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -59,10 +60,14 @@ impl Disk {
 
     /// A directory with the journal as it is now, and of each file the bytes given.
     fn image(&self, files: &[(&str, Vec<u8>)]) -> TempDir {
+        self.try_image(files).expect("nobody writes the journal")
+    }
+
+    /// The same while threads write the journal; `None` if a segment has begun meanwhile.
+    fn try_image(&self, files: &[(&str, Vec<u8>)]) -> Option<TempDir> {
         let image = directory();
-        copy_journals(self.directory.path(), image.path());
         files.iter().for_each(|(name, bytes)| fs::write(image.path().join(name), bytes).expect("it is written"));
-        image
+        copy_journals(self.directory.path(), image.path()).then_some(image)
     }
 }
 
@@ -75,11 +80,30 @@ fn journals(directory: &Path) -> Vec<PathBuf> {
     journals
 }
 
-fn copy_journals(from: &Path, to: &Path) {
-    for path in journals(from) {
-        // One may go while they are copied.
-        let _ = fs::copy(&path, to.join(path.file_name().expect("a file")));
+/// Copies the journal as it is at one moment, though threads write it: groups follow one another,
+/// so a copy from back to front ends with a group that has those before it. Returns whether it is:
+/// no segment has begun meanwhile.
+fn copy_journals(from: &Path, to: &Path) -> bool {
+    const BLOCK: usize = 4096;
+    let headers = || -> Vec<(PathBuf, Vec<u8>)> {
+        let header = |path: &PathBuf| {
+            let mut bytes = vec![0; HEADER];
+            File::open(path)?.read_exact_at(&mut bytes, 0)?;
+            std::io::Result::Ok(bytes)
+        };
+        // One may go meanwhile.
+        journals(from).into_iter().filter_map(|path| header(&path).ok().map(|bytes| (path, bytes))).collect()
+    };
+    let before = headers();
+    for (path, _) in &before {
+        let Ok(file) = File::open(path) else { continue };
+        let mut bytes = vec![0; file.metadata().expect("a file").len() as usize];
+        for (number, block) in bytes.chunks_mut(BLOCK).enumerate().rev() {
+            file.read_exact_at(block, (number * BLOCK) as u64).expect("it is read");
+        }
+        fs::write(to.join(path.file_name().expect("a file")), bytes).expect("it is written");
     }
+    headers() == before
 }
 
 fn reopen(image: &Path) -> Result<FileMedium> {
@@ -487,6 +511,8 @@ struct Stress {
     /// Values that the disk has of the large file.
     large_synced: Words,
     stop: AtomicBool,
+    /// Held by those who write.
+    writing: RwLock<()>,
 }
 
 impl Stress {
@@ -500,11 +526,13 @@ impl Stress {
             }
             let pair = random.below(WORDS / 2 / THREADS) * THREADS + thread;
             for word in [2 * pair, 2 * pair + 1] {
+                let _writes = self.writing.read();
                 self.small.store(word * 8, value);
                 self.small.persist(word * 8, 8);
                 self.fenced.raise(word, value);
             }
             if random.one_in(20) {
+                let _writes = self.writing.read();
                 let (words, first) = (LARGE_WORDS / THREADS, thread * LARGE_WORDS / THREADS);
                 let count = if random.one_in(2) { words } else { 8 };
                 for word in first..first + count {
@@ -538,6 +566,7 @@ fn crash_often(seed: u64) {
         large_fenced: Words::new(LARGE_WORDS),
         large_synced: Words::new(LARGE_WORDS),
         stop: AtomicBool::new(false),
+        writing: RwLock::new(()),
     };
     let mut random = SplitMix64::new(seed);
     std::thread::scope(|scope| {
@@ -559,7 +588,11 @@ fn crash_often(seed: u64) {
             let mut now = vec![0; WORDS as usize];
             (0..WORDS).rev().for_each(|word| now[word as usize] = stress.small.load(word * 8));
             let small = bytes_of(now.iter().zip(&synced).map(|(now, old)| if random.one_in(2) { *now } else { *old }));
-            let image = disk.image(&[("small", small)]);
+            let files = [("small", small)];
+            let image = disk.try_image(&files).unwrap_or_else(|| {
+                let _nobody = stress.writing.write();
+                disk.image(&files)
+            });
             let large = stress.large_synced.all();
             let current: Vec<_> = stress.large.words(0, LARGE_WORDS as usize).collect();
             let large =
