@@ -247,19 +247,15 @@ impl<'i> Replacer<'i> {
         fit.then(|| Plan::of(leaves))
     }
 
-    /// Makes an empty leaf, durably.
-    pub(super) fn make(&self, leaf: LeafId, low: &[u8], version: u16) {
-        publish(&[self.prepare(leaf, low, version)]);
-    }
-
-    /// Makes an empty leaf but for its state. Others are about to insert there (I3).
-    fn prepare(&self, leaf: LeafId, low: &[u8], version: u16) -> Step<'i> {
+    /// Makes an empty leaf, durably or later. Others are about to insert there (I3).
+    pub(super) fn make(&self, leaf: LeafId, low: &[u8], version: u16, later: bool) {
         let bytes = self.lay_out(leaf, low);
         bytes.write_header(low, version, self.leaves().salt(leaf));
         let mut lines = Lines::default();
         lines.add(&bytes.header());
         bytes.flush(&lines);
-        bytes.step(LeafKind::InUse)
+        let steps = [bytes.step(LeafKind::InUse)];
+        if later { publish_later(&steps) } else { publish(&steps) }
     }
 
     fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'i> {
@@ -277,7 +273,7 @@ impl<'i> Replacer<'i> {
         let _span = perdura_pmem::trace::span("leaf_replaced");
         if plan.appends {
             let leaf = spares.places[0];
-            ground.publish(&[self.prepare(leaf, &plan.leaves[0].1, 0)]);
+            self.make(leaf, &plan.leaves[0].1, 0, ground.later);
             self.order.enter(leaf);
             spares.use_for(plan);
             return Ok(());

@@ -89,7 +89,7 @@ impl Index {
             return Ok(());
         }
         let leaf = self.leaves().take(ground.segments, self.form.units(0, &[], 0))?;
-        self.replacer().make(leaf, b"", 0);
+        self.replacer().make(leaf, b"", 0, false);
         self.order.enter(leaf);
         Ok(())
     }
