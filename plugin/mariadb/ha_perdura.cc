@@ -51,6 +51,13 @@ static void keep_backup(const char *name)
 }
 }
 
+extern "C" {
+static void note_torn(const char *name)
+{
+  sql_print_warning("Perdura: the server's copy of the definition of %s was torn by a crash; it is made anew from the pool", name);
+}
+}
+
 /* The server has finished or undone the DDL that a crash interrupted, so nobody needs the tables
    that it left. */
 static int ddl_recovery_done(handlerton *)
@@ -108,6 +115,8 @@ static int start(void *target)
                         "nothing of this engine");
   if (perdura_drop_temporary_tables(pool) != PERDURA_CODE_OK)
     log_last_error("dropping temporary tables of the last run");
+  if (perdura_remove_torn_definitions(pool, mysql_data_home, note_torn) != PERDURA_CODE_OK)
+    log_last_error("removing torn copies of definitions");
   return 0;
 }
 

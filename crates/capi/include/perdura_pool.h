@@ -269,6 +269,13 @@ PerduraCode perdura_tables_list(const PerduraEngine *engine, const char *databas
 // Drops the temporary tables of the server's last run. To be called before the server recovers its DDL.
 PerduraCode perdura_drop_temporary_tables(const PerduraEngine *engine);
 
+// Removes the server's copies of definitions (`.frm` files in `directory`, the server's data directory) that
+// a crash has left torn: the server would refuse to open such a table, and to drop it would leave it here.
+// The server makes another copy when it opens the table. Calls `removed` with the name of each table. To be
+// called before the server recovers its DDL.
+PerduraCode perdura_remove_torn_definitions(const PerduraEngine *engine, const char *directory,
+    void (*removed)(const char *table));
+
 // Drops all tables of the database whose directory has this path, also those that the server does not know:
 // parts of partitioned tables whose definition, which the server alone keeps, was lost with the directory.
 PerduraCode perdura_drop_database(const PerduraEngine *engine, const char *path);

@@ -38,6 +38,11 @@ pub(super) fn listed<'a>(name: &'a str, database: &str) -> Option<&'a str> {
     name.strip_prefix(database)?.strip_prefix('/').filter(|table| !table.contains('#'))
 }
 
+/// Whether users see the table: its name is none of the server's own, nor that of a partition.
+pub(super) fn is_users(name: &str) -> bool {
+    !name.contains('#')
+}
+
 /// Whether the server made the table under a name of its own, to fill it with the rows of another.
 /// A rename then puts it in the other's place; once the server has finished the DDL that a crash
 /// interrupted, it is of no use.
