@@ -16,6 +16,7 @@
 
 mod blocks;
 mod format;
+mod pages;
 mod replay;
 mod segment;
 

@@ -5,6 +5,7 @@
 //! segments are voided, so a replay that is cut off is done again.
 
 use super::format::{self, BLOCK, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
+use super::pages::{PAGE, Pages};
 use super::segment::{Home, Segment, is_segment};
 use crate::error::{Error, Result};
 use crate::file::syncs::Syncs;
@@ -18,6 +19,11 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// Most bytes of pages that wait to be written.
+const WAITING_BYTES: usize = 64 << 20;
+/// Zeros from this length on are written at once.
+const LONG_ZEROS: u64 = 1 << 20;
+
 /// A journal without anything that counts.
 pub(super) struct Replayed {
     /// Its segments, void.
@@ -30,7 +36,7 @@ pub(super) struct Replayed {
 ///
 /// Errors: `Poisoned` (a group or segment is damaged), `Unsupported` (of a newer build), `Io`.
 pub(super) fn replay(home: &Home, directory: &Path, syncs: &Syncs) -> Result<Replayed> {
-    let mut files = Files { directory, open: FxHashMap::default() };
+    let mut files = Files { directory, open: FxHashMap::default(), waiting: 0 };
     let Found { used, numbers, last } = replay_to(home, &mut files)?;
     files.sync()?;
     // The older ones first: a younger one must not be gone while they count.
@@ -104,9 +110,14 @@ fn replay_to(home: &Home, target: &mut dyn Target) -> Result<Found> {
     let last = each_group(&mut used, &mut |what, group| {
         survey.group(what, group)?;
         // Planted: files are written before it is known whether the journal is whole.
-        if planted(Mutant::ReplayedAsRead) { survey.apply(what, group, target) } else { Ok(()) }
+        if planted(Mutant::ReplayedAsRead) {
+            survey.apply(what, group, target)?;
+            target.end()?;
+        }
+        Ok(())
     })?;
     each_group(&mut used, &mut |what, group| survey.apply(what, group, target))?;
+    target.end()?;
     Ok(Found { used, numbers, last })
 }
 
@@ -282,34 +293,60 @@ trait Target {
     /// Bytes of the file of this name; `None`: it was removed.
     fn len(&mut self, name: &str) -> Result<Option<u64>>;
 
-    /// Writes `bytes`, or zeros, to a range of a file that is there.
+    /// Writes `bytes`, or zeros, to a range of a file that is there, at the latest at the `end`.
     fn write(&mut self, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()>;
+
+    /// Writes what waits.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The files themselves.
 struct Files<'a> {
     directory: &'a Path,
     /// By name; `None`: it was removed.
-    open: FxHashMap<String, Option<(File, PathBuf, u64)>>,
+    open: FxHashMap<String, Option<Open>>,
+    /// Number of pages that wait in all of them.
+    waiting: usize,
+}
+
+/// A file, and what is still to be written to it.
+struct Open {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    pages: Pages,
 }
 
 impl Files<'_> {
-    fn find(&self, name: &str) -> Result<Option<(File, PathBuf, u64)>> {
+    fn find(&self, name: &str) -> Result<Option<Open>> {
         let path = self.directory.join(name);
         let failed = |source| Error::from_io(&path.display().to_string(), "opening", 0, source);
-        let file = match OpenOptions::new().write(true).open(&path) {
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         let len = file.metadata().map_err(failed)?.len();
-        Ok(Some((file, path, len)))
+        Ok(Some(Open { file, path, len, pages: Pages::default() }))
     }
 
     fn sync(&self) -> Result<()> {
-        self.open.values().flatten().try_for_each(|(file, path, _)| {
+        self.open.values().flatten().try_for_each(|Open { file, path, .. }| {
             file.sync_data().map_err(|source| Error::from_io(&path.display().to_string(), "sync", 0, source))
         })
+    }
+}
+
+impl Open {
+    fn write_pages(&mut self) -> Result<()> {
+        self.pages.write(&self.file, self.len).map_err(|source| self.failed(source))
+    }
+
+    #[cold]
+    fn failed(&self, source: io::Error) -> Error {
+        Error::from_io(&self.path.display().to_string(), "replay of the journal", 0, source)
     }
 }
 
@@ -319,16 +356,25 @@ impl Target for Files<'_> {
             let found = self.find(name)?;
             self.open.insert(name.to_owned(), found);
         }
-        Ok(self.open[name].as_ref().map(|(.., len)| *len))
+        Ok(self.open[name].as_ref().map(|open| open.len))
     }
 
     fn write(&mut self, name: &str, range: Range<u64>, bytes: Option<&[u8]>) -> Result<()> {
-        let Some(Some((file, path, _))) = self.open.get(name) else { return Ok(()) };
-        let written = match bytes {
-            Some(bytes) => file.write_all_at(bytes, range.start),
-            None => write_zeros(file, range),
-        };
-        written.map_err(|source| Error::from_io(&path.display().to_string(), "replay of the journal", 0, source))
+        let Some(Some(open)) = self.open.get_mut(name) else { return Ok(()) };
+        let before = open.pages.count();
+        if bytes.is_none() && range.end - range.start >= LONG_ZEROS {
+            open.write_pages()?;
+            write_zeros(&open.file, range).map_err(|source| open.failed(source))?;
+        } else {
+            open.pages.put(range, bytes);
+        }
+        self.waiting = self.waiting + open.pages.count() - before;
+        if self.waiting * PAGE >= WAITING_BYTES { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.waiting = 0;
+        self.open.values_mut().flatten().try_for_each(Open::write_pages)
     }
 }
 
