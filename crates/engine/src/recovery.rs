@@ -17,6 +17,7 @@ pub mod check;
 pub(crate) mod ddl;
 mod redo;
 mod restore;
+mod shares;
 mod values;
 
 use crate::config::Config;
@@ -139,11 +140,11 @@ fn recover(
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let catalog = Arc::new(catalog);
-    redo_tables(&recovery, |id| (id == CATALOG_ID).then_some(&*catalog))?;
+    let fence = || catalog.chain().fence();
+    redo_tables(&recovery, &fence, |id| (id == CATALOG_ID).then_some(&*catalog))?;
     let tables = register(&context, &catalog, files, config)?;
     let named = open_named(&recovery, &tables)?;
-    redo_tables(&recovery, |id| named.get(&id).map(|table| &**table))?;
-    catalog.chain().fence();
+    redo_tables(&recovery, &fence, |id| named.get(&id).map(|table| &**table))?;
     // Planted: what redo has stored is left to the kernel.
     if !perdura_pmem::planted(Mutant::RecoveryUnsettled) {
         medium.settle()?;
@@ -168,17 +169,21 @@ fn recover(
     Ok(pool)
 }
 
-/// Redoes the records of the tables that `table_of` knows. It flushes every store; the caller
-/// fences.
-fn redo_tables<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+/// Redoes the records of the tables that `table_of` knows, and fences by `fence` what it stores.
+fn redo_tables<'a>(
+    recovery: &Recovery,
+    fence: &(dyn Fn() + Sync),
+    table_of: impl Fn(u32) -> Option<&'a Table> + Sync,
+) -> Result<()> {
+    let redo = |share| redo::redo(recovery, share, &table_of);
     // Planted: records are redone as they come, before what later ones carry is written.
     if perdura_pmem::planted(Mutant::RedoBeforeValues) {
-        redo::redo(recovery, &table_of)?;
+        shares::each(recovery, fence, &redo)?;
     }
     if Geometry::has_values(recovery.superblock.geometry) {
-        redo::write_values(recovery, &table_of)?;
+        shares::each(recovery, fence, &|share| redo::write_values(recovery, share, &table_of))?;
     }
-    redo::redo(recovery, table_of)
+    shares::each(recovery, fence, &redo)
 }
 
 /// The placement of threads near the pool's memory.

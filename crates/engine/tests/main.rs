@@ -45,6 +45,7 @@ mod leaf_copies;
 mod locality;
 mod merged_commits;
 mod page_medium;
+mod parallel_redo;
 mod purge_ahead;
 mod quarantine;
 mod removals;

@@ -371,11 +371,11 @@ impl Directory {
 
     /// Checks that the row of `rid`, which comes from a record in `file`, exists. Fails with
     /// Damaged.
-    pub(crate) fn check(&self, file: &str, rid: Rid) -> Result<()> {
+    pub(crate) fn check(&self, file: impl FnOnce() -> String, rid: Rid) -> Result<()> {
         match self.place(rid.row()) {
             Some(_) => Ok(()),
             None => Err(Error::damaged(
-                file,
+                &file(),
                 rid.row() * 8,
                 format_args!("row {:#x} is not in the row directory", rid.row()),
             )),

@@ -101,10 +101,18 @@ impl Indexes {
         Ok(())
     }
 
+    /// Number of the index whose leaf is at `place`, if one is.
+    pub(crate) fn number_at(&self, chain: &Chain, place: Word) -> Option<u16> {
+        let leaf = self.leaves().at_word(chain, place)?;
+        Some(self.leaves().known_bytes(leaf)?.shape().index)
+    }
+
     /// The leaf that a record names, and its index; `None` if that was dropped.
     fn leaf_of(&self, chain: &Chain, record: &LeafRecord) -> Result<Option<(&Index, LeafId, LeafBytes<'_>)>> {
-        let (file, at) = (data_file_name(chain.table(), record.place.file()), record.place.offset());
-        let missing = || Error::damaged(&file, at, "a log record names an index' leaf that is not here");
+        let missing = || {
+            let file = data_file_name(chain.table(), record.place.file());
+            Error::damaged(&file, record.place.offset(), "a log record names an index' leaf that is not here")
+        };
         let leaf = self.leaves().at_word(chain, record.place).ok_or_else(missing)?;
         let bytes = self.leaves().known_bytes(leaf).filter(|bytes| bytes.is_sound(self.leaves().salt(leaf)));
         let bytes = bytes.ok_or_else(missing)?;

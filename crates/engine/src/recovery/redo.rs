@@ -3,6 +3,7 @@
 //! Redo is idempotent: it writes what records carry by value, then stores a directory word or page
 //! state again, after it has verified the checksum of what that names.
 
+use super::shares::Share;
 use super::values::{Known, version_checksum};
 use crate::error::{Error, Result};
 use crate::files::chain::row as row_bytes;
@@ -15,14 +16,14 @@ use crate::table::Table;
 use perdura_log::Recovery;
 use perdura_pmem::Mutant;
 
-/// Redoes the records of the tables that `table_of` knows, in CSN order. It flushes every store;
-/// the caller fences.
-pub(super) fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+/// Redoes a share of the records of the tables that `table_of` knows, in CSN order. It flushes
+/// every store; the caller fences.
+pub(super) fn redo<'a>(recovery: &Recovery, share: Share, table_of: &impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
     let mut lacking = Lacking::default();
     for committed in &recovery.committed {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
-                if let Some(table) = table_of(record.table()) {
+                if let Some(table) = table_of(record.table()).filter(|table| share.has(table, &record)) {
                     redo_record(table, &record, committed.csn, &mut lacking)?;
                 }
             }
@@ -32,14 +33,18 @@ pub(super) fn redo<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a
     lacking.check()
 }
 
-/// Writes what records by value carry, of commits and of prepared transactions, to the places that
-/// they name in the tables that `table_of` knows. Then the files are as if all of these had been by
-/// reference. It flushes every store; the caller fences.
+/// Writes what a share of the records carries by value, of commits and of prepared transactions, to
+/// the places that they name in the tables that `table_of` knows. Then the files are as if all of
+/// these had been by reference. It flushes every store; the caller fences.
 ///
 /// All of it comes before the redo of any record. That looks for the entries of a leaf which others
 /// have replaced by their bytes: it might take what a loser has left in a slot for an entry, before
 /// a later record has put its own there.
-pub(super) fn write_values<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+pub(super) fn write_values<'a>(
+    recovery: &Recovery,
+    share: Share,
+    table_of: &impl Fn(u32) -> Option<&'a Table>,
+) -> Result<()> {
     let committed = recovery.committed.iter().map(|committed| &committed.bodies[..]);
     // Planted: what a prepared transaction has written is taken to be there.
     let has_prepared = !perdura_pmem::planted(Mutant::ValuesOfPreparedSkipped);
@@ -47,7 +52,7 @@ pub(super) fn write_values<'a>(recovery: &Recovery, table_of: impl Fn(u32) -> Op
     for bodies in committed.chain(prepared) {
         recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
-                match table_of(record.table()) {
+                match table_of(record.table()).filter(|table| share.has(table, &record)) {
                     // Planted: redo takes what a record carries to be there.
                     Some(table) if !perdura_pmem::planted(Mutant::ValueSkippedAtRedo) => write_value(table, &record)?,
                     _ => {}
@@ -223,24 +228,24 @@ pub(super) fn verify_spilled(
 /// and that the versions' checksums fold to `crc`.
 pub(super) fn verify_delta(known: Known<'_>, page: u64, rows: &[(u16, Word)], crc: u32) -> Result<()> {
     let table = known.table;
-    let name = data_file_name(table.id(), 0);
+    let name = || data_file_name(table.id(), 0);
     let directory = table.directory();
     if page >= directory.page_count() || !directory.state(page).is_published() {
         let what = format_args!("directory page {page} of a commit does not exist or is not published");
-        return Err(Error::damaged(&name, 0, what));
+        return Err(Error::damaged(&name(), 0, what));
     }
     let (base, page_rows) = (directory.page_base(page), directory.page_rows(page));
     let mut folded = 0;
     for (position, word) in rows {
         let row = base + u64::from(*position);
         if !page_rows.contains(&row) {
-            return Err(Error::damaged(&name, 0, format_args!("row {row:#x} is not in directory page {page}")));
+            return Err(Error::damaged(&name(), 0, format_args!("row {row:#x} is not in directory page {page}")));
         }
         folded ^= fold_row(row, known.checksum(Rid::new(row, word.incarnation()), *word)?);
     }
     if delta_crc(folded) != crc {
         let what = format_args!("the versions of a commit in directory page {page} do not match their log record");
-        return Err(Error::damaged(&name, 0, what));
+        return Err(Error::damaged(&name(), 0, what));
     }
     Ok(())
 }
@@ -249,7 +254,7 @@ pub(super) fn verify_delta(known: Known<'_>, page: u64, rows: &[(u16, Word)], cr
 /// checksum `crc`.
 pub(super) fn verify_row(known: Known<'_>, rid: Rid, word: Word, crc: u32) -> Result<()> {
     let table = known.table;
-    table.directory().check(&data_file_name(table.id(), 0), rid)?;
+    table.directory().check(|| data_file_name(table.id(), 0), rid)?;
     if !table.directory().state(table.directory().page_of(rid.row())).is_published() {
         return Err(Error::damaged(
             &data_file_name(table.id(), 0),
