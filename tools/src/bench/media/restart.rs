@@ -10,8 +10,8 @@ use crate::bench::report::Report;
 use crate::shared::client;
 
 pub(super) const METRIC: &str = "ready_s";
-/// Rows of a transaction, whose records are by value still.
-const BATCH: u64 = 100;
+/// Rows of a transaction: as many as are by value still.
+const BATCH: u64 = 75;
 const CLIENTS: u64 = 8;
 
 pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
