@@ -11,7 +11,7 @@ use crate::shared::client;
 
 pub(super) const METRIC: &str = "ready_s";
 /// Rows of a transaction: as many as are by value still.
-const BATCH: u64 = 75;
+const BATCH: u64 = 60;
 const CLIENTS: u64 = 8;
 
 pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
