@@ -35,7 +35,18 @@ pub fn publish_later(steps: &[Step<'_>]) {
     publish_by(steps, |publish| publish.later);
 }
 
-/// Waits until what anybody has stored by [`publish_later`] on the medium of `region` is durable,
+/// [`Region::fence`], but where that would wait for a write, nothing need be durable on return: it
+/// is in its place in the order at the next fence of anybody, or call of [`wait_published`].
+#[track_caller]
+pub fn fence_later(region: &Region) {
+    match region.publisher(0) {
+        // SAFETY: there is no word to be stored.
+        Some((publish, _)) => unsafe { (publish.later)(&[]) },
+        None => region.fence(),
+    }
+}
+
+/// Waits until what anybody has stored by [`publish_later`] or [`fence_later`] on the medium of `region` is durable,
 /// or the medium has failed.
 pub fn wait_published(region: &Region) {
     if let Some((publish, address)) = region.publisher(0) {

@@ -7,7 +7,7 @@ use super::stack::Stack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileIdentity, Rid, SEGMENT_BYTES_MIN, VERSION_HEADER, VersionHeader, Word, data_file_name};
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Mutant, Region, wait_published};
+use perdura_pmem::{Mutant, Region, fence_later, wait_published};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -265,6 +265,15 @@ impl Chain {
     #[track_caller]
     pub(crate) fn fence(&self) {
         self.file(0).expect("a first file").region().fence();
+    }
+
+    /// The same; if it may be `later`, whoever commits waits instead.
+    #[track_caller]
+    pub(crate) fn fence_by(&self, later: bool) {
+        match later {
+            true => fence_later(self.file(0).expect("a first file").region()),
+            false => self.fence(),
+        }
     }
 
     /// Waits until what anybody has published later in the pool is durable, or its medium has

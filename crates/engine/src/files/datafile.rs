@@ -12,7 +12,7 @@ use crate::format::{
     VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region, Step, wait_published};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
@@ -273,8 +273,15 @@ impl DataFile {
     #[track_caller]
     pub(crate) fn set_kind(&self, index: u32, kind: SegmentKind) {
         let at = descriptor_at(index);
+        // One that is still to be stored would come over this one.
+        wait_published(&self.region);
         self.region.store(at, kind.encode(self.salt(index)));
         self.region.flush(at, 8);
+    }
+
+    /// The descriptor of segment `index` as it is to be stored by `publish_later`.
+    pub(crate) fn kind_step(&self, index: u32, kind: SegmentKind) -> Step<'_> {
+        Step { region: &self.region, offset: descriptor_at(index), value: kind.encode(self.salt(index)) }
     }
 
     /// Checks that `word` names a place behind the descriptors where a version header ends within

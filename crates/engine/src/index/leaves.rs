@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Mutant, Region};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, publish_later};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -358,8 +358,7 @@ impl Leaves {
             let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
             let region = file.region().holding(Content::Index);
             clear(&region, (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
-            file.set_kind(id.index, SegmentKind::Leaves(units));
-            file.region().fence();
+            publish_later(&[file.kind_step(id.index, SegmentKind::Leaves(units))]);
             let leaves = self.add_segment(segments.chain(), id, units);
             let mut lists = self.lists.lock();
             leaves.into_iter().for_each(|leaf| self.put_free(&mut lists, leaf));
@@ -390,6 +389,7 @@ impl Leaves {
         let (region, at) = (&self.files[known.mapped()].region, known.offset());
         known.layout.store(0, Ordering::Release);
         clear(region, std::iter::once(at));
+        region.fence();
     }
 
     fn put_free(&self, lists: &mut Lists, leaf: LeafId) {
@@ -500,7 +500,7 @@ impl Leaves {
     }
 }
 
-/// Makes places hold no leaves, durably.
+/// Makes places hold no leaves. It flushes every store; the caller fences.
 fn clear(region: &Region, places: impl Iterator<Item = u64>) {
     for at in places {
         // Planted: what was there looks like a leaf.
@@ -509,5 +509,4 @@ fn clear(region: &Region, places: impl Iterator<Item = u64>) {
         }
         region.flush(at, 8);
     }
-    region.fence();
 }

@@ -137,9 +137,9 @@ impl Allocator {
         self.directory_space.has_many_rids(&self.segments)
     }
 
-    /// Takes an unpublished directory page, whose words are durably empty.
+    /// Takes an unpublished directory page, whose words are durably empty before the next commit.
     pub(crate) fn take_page(&self) -> Result<u64> {
-        let page = self.directory_space.take_page(&self.segments, &self.shadows)?;
+        let page = self.directory_space.take_page(&self.segments, &self.shadows, true)?;
         self.reclaim_old()?;
         Ok(page)
     }

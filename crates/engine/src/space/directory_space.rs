@@ -180,9 +180,10 @@ impl DirectorySpace {
             .push_back(FreePage { page, dirty: !perdura_pmem::planted(Mutant::ReturnedPageCountsAsClean) });
     }
 
-    /// Takes an unpublished directory page, whose words are durably empty; all of it counts as in
-    /// use. Sweeps, then grows the directory, if none is free.
-    pub(crate) fn take_page(&self, segments: &Segments, shadows: &Shadows) -> Result<u64> {
+    /// Takes an unpublished directory page, whose words are durably empty, or will be before the
+    /// next commit if that is enough (`later`); all of it counts as in use. Sweeps, then grows the
+    /// directory, if none is free.
+    pub(crate) fn take_page(&self, segments: &Segments, shadows: &Shadows, later: bool) -> Result<u64> {
         loop {
             let page = self.lists.lock().pages.pop_back();
             match page {
@@ -193,7 +194,7 @@ impl DirectorySpace {
                         let directory = segments.chain().directory();
                         directory.reclaim_page(page.page);
                         directory.empty_page(page.page);
-                        segments.chain().fence();
+                        segments.chain().fence_by(later);
                     }
                     return Ok(page.page);
                 }

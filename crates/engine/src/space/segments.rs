@@ -12,8 +12,8 @@ use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::context::Need;
 use crate::files::datafile::DataFile;
 use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word};
-use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard};
+use perdura_pmem::{Mutant, publish_later};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -245,13 +245,12 @@ impl Segments {
         Some(OpenSegment { id, cells, start: file.segment_offset(id.index), cursor: 0 })
     }
 
-    /// Takes a free segment for cells of `units`. Its use is durable on return (I3). Only the
-    /// smallest class may take the last free segment.
+    /// Takes a free segment for cells of `units`. Its use is durable before the commit of whoever
+    /// writes there (I3). Only the smallest class may take the last free segment.
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(cells::segment_bytes_for(units), u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
-        file.set_kind(id.index, SegmentKind::Cells(units));
-        file.region().fence();
+        publish_later(&[file.kind_step(id.index, SegmentKind::Cells(units))]);
         let cells = Arc::new(CellMap::new(units, file.segment_bytes()));
         cells.taken.store(true, Ordering::Release);
         *file.segment(id.index).cells.lock() = Some(cells.clone());

@@ -64,7 +64,7 @@ impl Shard {
             // Those of a page that was swept may lie behind its last row.
             self.rids.iter().for_each(|rid| directory.use_row(rid.row()));
             if self.rids.is_empty() {
-                let page = directory_space.take_page(segments, shadows)?;
+                let page = directory_space.take_page(segments, shadows, false)?;
                 directory.use_up_to(page, 0);
                 directory.publish(page, PageState::OPEN);
                 segments.chain().fence();

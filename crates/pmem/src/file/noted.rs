@@ -131,12 +131,13 @@ impl Noted {
             let own = journals.iter().position(|(known, _)| Arc::ptr_eq(known, &journal));
             (journal, own.map_or_else(Vec::new, |own| journals.remove(own).1))
         });
-        journals.iter().for_each(|(journal, parts)| journal.append(parts, &[]));
+        let append = |journal: &dyn FenceLog, parts: &[FencedPart], words: &[WordToStore]| match later {
+            true => journal.append_later(parts, words),
+            false => journal.append(parts, words),
+        };
+        journals.iter().for_each(|(journal, parts)| append(&**journal, parts, &[]));
         if let Some((journal, parts)) = of_words {
-            match later {
-                true => journal.append_later(&parts, words),
-                false => journal.append(&parts, words),
-            }
+            append(&*journal, &parts, words);
         }
     }
 }
