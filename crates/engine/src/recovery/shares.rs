@@ -71,11 +71,14 @@ pub(super) fn each(
             std::thread::Builder::new().name("perdura-redo".to_owned()).spawn_scoped(scope, move || fenced(share))
         };
         let begun: Vec<_> = (0..threads).map(|number| (number, run(number))).collect();
-        begun.into_iter().map(|(number, thread)| match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // No thread is to be had.
-            Err(_) => fenced(Share { number, of: threads }),
-        }).collect()
+        begun
+            .into_iter()
+            .map(|(number, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No thread is to be had.
+                Err(_) => fenced(Share { number, of: threads }),
+            })
+            .collect()
     });
     results.into_iter().collect()
 }

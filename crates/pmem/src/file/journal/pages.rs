@@ -107,7 +107,7 @@ impl Page {
     /// Whether all of the first `bytes` bytes are known.
     fn knows(&self, bytes: usize) -> bool {
         let whole = self.known[..bytes / 64].iter().all(|&word| word == u64::MAX);
-        whole && (bytes % 64 == 0 || self.known[bytes / 64] | u64::MAX << (bytes % 64) == u64::MAX)
+        whole && (bytes.is_multiple_of(64) || self.known[bytes / 64] | u64::MAX << (bytes % 64) == u64::MAX)
     }
 
     /// Takes the bytes that are not known from the file.
@@ -146,7 +146,11 @@ mod tests {
                 let bytes: Vec<u8> = (start..end).map(|at| (at * 7 + number) as u8).collect();
                 let zeros = below(5) == 0;
                 pages.put(start..end, (!zeros).then_some(&bytes));
-                expected[start as usize..end as usize].copy_from_slice(&if zeros { vec![0; bytes.len()] } else { bytes });
+                expected[start as usize..end as usize].copy_from_slice(&if zeros {
+                    vec![0; bytes.len()]
+                } else {
+                    bytes
+                });
                 if below(40) == 0 {
                     pages.write(&file, len).expect("written");
                     assert_eq!(pages.count(), 0);
