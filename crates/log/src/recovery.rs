@@ -10,6 +10,7 @@ use crate::generation::{Generation, Generations, Lane, Placed};
 use crate::ledger::Ledger;
 use crate::log::Log;
 use crate::need::Need;
+use crate::path::PathConfig;
 use crate::prepared::{Prepared, State};
 use crate::scan::scan;
 use crate::shared::{Shared, Start};
@@ -49,6 +50,7 @@ pub struct Recovery {
     generations_least: u32,
     generations_max: u32,
     lane_choice: LaneChoice,
+    path: PathConfig,
 }
 
 /// A prepared transaction, resurrected.
@@ -65,11 +67,11 @@ pub struct PreparedTxn {
 
 impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink,
-    /// `generations_max`, `shrink_after` and `lane_choice` count. Reads only.
+    /// `generations_max`, `shrink_after`, `lane_choice` and `path` count. Reads only.
     ///
     /// # Errors
-    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is
-    /// missing), Medium.
+    /// Configuration (the path), NotAPool, NewerFormat, Damaged (which names the first lost commit if
+    /// a durable one is missing), Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
@@ -113,6 +115,7 @@ impl Recovery {
 
     fn analyse(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<(Recovery, Csn)> {
         let _span = span("recovery");
+        config.path.check()?;
         let superfile = SuperFile::open(&*medium, SUPERBLOCK_NAME)?;
         let superblock = superfile.current().clone();
         let generations = open_generations(&*medium, &superblock)?;
@@ -147,6 +150,7 @@ impl Recovery {
             generations_least: config.generations.clamp(2, GENERATIONS_MAX),
             generations_max: config.generations_max.clamp(2, GENERATIONS_MAX),
             lane_choice: config.lane_choice,
+            path: config.path.clone(),
         };
         Ok((recovery, proven))
     }
@@ -205,6 +209,7 @@ impl Recovery {
             txid_limit: self.superblock.txid_limit,
             ledger,
             medium: self.medium,
+            path: self.path,
         }));
         let kept: Vec<_> = self.prepared.iter().map(|prepared| Arc::new(keep(&log, prepared))).collect();
         let fresh = copy_prepared(&log, &kept)?;

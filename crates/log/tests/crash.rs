@@ -4,7 +4,7 @@
 
 use crate::support::oracle::{Ledger, Oracle, run};
 use crate::support::{commit, create, found, recover, tiny};
-use perdura_log::{Csn, LogConfig, Recovery};
+use perdura_log::{Csn, LogConfig, LogPath, PathConfig, Recovery, Turns};
 use perdura_pmem::sim::{
     CHOICES_DEFAULT, CallSite, Image, Point, Random, Recorder, ReplayOptions, Scheduler, Seen, SimMedium, SiteKind,
     Trace,
@@ -163,6 +163,28 @@ fn sector_configs() -> [LogConfig; 3] {
     configs().map(|config| LogConfig { lane_bytes: 3 * config.lane_bytes, ..config })
 }
 
+/// As [`sector_configs`], with a log buffer; those who wait take the turns of its threads.
+fn staged_configs(paths: [LogPath; 3]) -> [LogConfig; 3] {
+    let mut configs = sector_configs();
+    for (config, path) in configs.iter_mut().zip(paths) {
+        config.path = PathConfig { path, buffer_bytes: 4 << 10, write_ahead_bytes: 1024, turns: Turns::Waiters };
+    }
+    configs
+}
+
+const STAGED: [LogPath; 3] = [LogPath::Classic, LogPath::Nf, LogPath::WriteAhead];
+
+/// Writes of the log writer that nobody has synced may be lost, in any mixture.
+#[test]
+fn every_crash_image_of_a_log_writer_recovers_what_was_acknowledged() {
+    recovers_what_was_acknowledged(Kind::Lines, &staged_configs(STAGED));
+}
+
+#[test]
+fn every_crash_image_of_a_log_writers_sectors_recovers_what_was_acknowledged() {
+    recovers_what_was_acknowledged(Kind::Sectors, &staged_configs(STAGED));
+}
+
 #[test]
 fn every_crash_image_recovers_what_was_acknowledged() {
     recovers_what_was_acknowledged(Kind::Lines, &configs());
@@ -261,7 +283,8 @@ fn a_crash_inside_recovery_recovers_too() {
 fn every_fence_and_sync_is_needed() {
     let lines = (0..12).map(|seed| record(seed, &configs()[seed as usize % 3], 40));
     let sectors = (0..6).map(|seed| record_on(Kind::Sectors, seed, &sector_configs()[seed as usize % 3], 40));
-    let runs: Vec<Run> = lines.chain(sectors).collect();
+    let staged = (0..9).map(|seed| record(seed, &staged_configs(STAGED)[seed as usize % 3], 40));
+    let runs: Vec<Run> = lines.chain(sectors).chain(staged).collect();
     let restarts: Vec<Restart<'_>> = runs.iter().flat_map(|run| Restart::some(run, 60)).collect();
     let traces = runs.iter().map(|run| &run.trace).chain(restarts.iter().map(|restart| &restart.trace));
     let sites: BTreeSet<CallSite> = traces.flat_map(|trace| trace.sites().into_keys()).collect();

@@ -33,6 +33,11 @@ pub enum Mutant {
     SectorSharedByWrites,
     WriteAnnouncedEarly,
     WriteUnderWayCounts,
+    WriterLeapsOverGap,
+    FlusherCountsLaterWrites,
+    BlockOfTwoWrites,
+    WriteAheadOverRecords,
+    NotifierWakesOneSlot,
     // Transactions, versions, space and recovery of the engine.
     PublishBeforeEarlierDurable,
     BulkPagePublishedBeforeRecord,
