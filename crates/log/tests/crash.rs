@@ -303,8 +303,10 @@ fn every_fence_and_sync_is_needed() {
 /// No line is left open behind an acknowledgement, and nothing is flushed for nothing.
 #[test]
 fn nothing_is_left_open_and_nothing_flushed_twice() {
-    for seed in 30..36 {
-        let run = record(seed, &configs()[seed as usize % 3], 40);
+    let direct = (30..36).map(|seed| (seed, configs()[seed as usize % 3].clone()));
+    let staged = (30..36).map(|seed| (seed, staged_configs(STAGED)[seed as usize % 3].clone()));
+    for (seed, config) in direct.chain(staged) {
+        let run = record(seed, &config, 40);
         let findings = run.trace.lint(|name| name.starts_with("log.") || name.starts_with("super"));
         assert_eq!(findings, Default::default(), "seed {seed}");
     }

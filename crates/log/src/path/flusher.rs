@@ -15,22 +15,24 @@ pub(super) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Adds a write. A lane has at most [`RANGES_MAX`] ranges; then they are one.
+    /// Adds a write, as one range with those that it touches. A file has at most [`RANGES_MAX`] of
+    /// them; then they are one.
     pub(super) fn add(&mut self, region: &Region, range: Range<u64>) {
         let known = self.files.iter_mut().find(|(known, _)| known.as_ptr() == region.as_ptr());
         let Some((_, ranges)) = known else {
             self.files.push((region.clone(), vec![range]));
             return;
         };
-        match ranges.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => ranges.push(range),
-        }
-        if ranges.len() > RANGES_MAX {
-            let start = ranges.iter().map(|range| range.start).min().unwrap_or_default();
-            let end = ranges.iter().map(|range| range.end).max().unwrap_or_default();
-            *ranges = vec![start..end];
-        }
+        let mut joined = range;
+        let is_full = ranges.len() == RANGES_MAX;
+        ranges.retain(|range| {
+            let is_apart = !is_full && (range.end < joined.start || joined.end < range.start);
+            if !is_apart {
+                joined = joined.start.min(range.start)..joined.end.max(range.end);
+            }
+            is_apart
+        });
+        ranges.push(joined);
     }
 
     /// Takes all there is.
@@ -56,12 +58,16 @@ mod tests {
     fn ranges_are_bounded() {
         let region = SimMedium::new().create("lane", 1 << 20).expect("room");
         let mut unsynced = Unsynced::default();
-        unsynced.add(&region, 0..512);
-        unsynced.add(&region, 512..1024);
-        for number in 1..=RANGES_MAX as u64 {
-            unsynced.add(&region, number * 2048..number * 2048 + 512);
+        for range in [0..512, 512..1024, 4096..8192, 4608..5120, 900..1100] {
+            unsynced.add(&region, range);
         }
-        assert_eq!(unsynced.files[0].1, vec![0..RANGES_MAX as u64 * 2048 + 512]);
+        assert_eq!(unsynced.files[0].1, [4096..8192, 0..1100]);
+        for number in 1..RANGES_MAX as u64 {
+            unsynced.add(&region, 8192 + number * 2048..8192 + number * 2048 + 512);
+        }
+        let ranges = &unsynced.files[0].1;
+        let end = 8192 + (RANGES_MAX as u64 - 1) * 2048 + 512;
+        assert_eq!((ranges.len(), ranges[0].start, ranges[0].end), (1, 0, end));
         unsynced.upto = 7;
         let taken = unsynced.take();
         assert_eq!((taken.upto, taken.sync().expect("synced"), unsynced.files.len()), (7, 1, 0));
