@@ -20,10 +20,6 @@ mod loom_locks {
     pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Mutex<T> {
-            Mutex(sync::Mutex::new(value))
-        }
-
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().expect("no thread panics")))
         }

@@ -5,7 +5,7 @@ use crate::config::{GENERATIONS_MAX, LaneChoice, LogConfig};
 use crate::control::Control;
 use crate::copy_forward::{copy_arming, pin_all};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{lane_name, parse_lane_name};
+use crate::format::{GRANULE_BYTES, lane_name, parse_lane_name};
 use crate::generation::{Generation, Generations, Lane, Placed};
 use crate::ledger::Ledger;
 use crate::log::Log;
@@ -67,7 +67,7 @@ pub struct PreparedTxn {
 
 impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink,
-    /// `generations_max`, `shrink_after`, `lane_choice` and `path` count. Reads only.
+    /// `generations_max`, `shrink_after`, `lane_choice` and `path` count. Stores nothing.
     ///
     /// # Errors
     /// Configuration (the path), NotAPool, NewerFormat, Damaged (which names the first lost commit if
@@ -123,14 +123,19 @@ impl Recovery {
         let mut groups = 0;
         for generation in generations.iter().filter(|generation| generation.activation() != 0) {
             for (lane, file) in (0u32..).zip(&generation.lanes) {
+                let mut relied_on = Vec::new();
                 scan(whole(file), generation.salt(), lane, superblock.txid_limit, |offset, header| {
                     groups += 1;
+                    if !header.kind.is_commit() || header.csn > superblock.checkpoint_csn {
+                        relied_on.push((offset, header.length.into()));
+                    }
                     analysis.add(
                         Placed { generation: generation.number, lane, offset },
                         generation.activation(),
                         header,
                     );
                 });
+                reclaim(file, relied_on);
             }
         }
         let outcome = analysis.conclude(&|body| body_in(&generations, body))?;
@@ -293,6 +298,18 @@ fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region>
         return Err(Error::damaged(name, region.len().min(lane_bytes), seen));
     }
     Ok(region)
+}
+
+/// Makes groups durable on which the redo is going to rely. A log writer writes them through a
+/// cache, so a process that was killed may have left some there: they are read, and a loss of power
+/// in the middle of their redo would leave a part of it without them.
+fn reclaim(lane: &Lane, groups: Vec<(u64, u64)>) {
+    // SAFETY: no log runs before the recovery is finished.
+    let region = unsafe { lane.region() };
+    // A file that is written in sectors was made durable when it was opened.
+    if region.write_granule() <= GRANULE_BYTES && !groups.is_empty() {
+        region.reclaim_all(groups);
+    }
 }
 
 fn whole(lane: &Lane) -> &[u8] {
