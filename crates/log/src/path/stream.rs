@@ -114,6 +114,11 @@ impl Stream {
             if self.written.load() >= needed {
                 let Place { begin, offset, is_in_own } = order.place(target, own, bytes);
                 drop(order);
+                // Planted: the writer takes what has a place for what is there.
+                if perdura_pmem::planted(Mutant::WriterLeapsOverGap) {
+                    self.link.mark(begin, begin + bytes);
+                    yield_now();
+                }
                 let (ring, link, writer) = (&self.ring, &self.link, &self.writer_event);
                 let end = begin + bytes;
                 return Some(Seat { ring, link, writer, begin, end, offset, is_in_own, is_filled: false });
@@ -162,16 +167,9 @@ impl Stream {
     /// The log writer's turn: writes what is filled without a gap. False if that is nothing.
     pub(super) fn write_turn(&self) -> Result<bool> {
         let mut writer = self.writer.lock();
-        let mut filled = self.link.advance();
+        let filled = self.link.advance();
         writer.batch.clear();
-        {
-            let mut order = self.order.lock();
-            // Planted: the writer takes what has a place for what is there.
-            if perdura_pmem::planted(Mutant::WriterLeapsOverGap) {
-                filled = order.tail();
-            }
-            order.take(filled, &mut writer.batch);
-        }
+        self.order.lock().take(filled, &mut writer.batch);
         let Some(last) = writer.batch.last() else { return Ok(false) };
         let (upto, region) = (last.end(), last.region.clone());
         let mut unsynced = self.unsynced.lock();

@@ -62,10 +62,22 @@ pub fn run(seed: u64, medium: &Arc<SimMedium>, scenario: &Scenario, scheduler: S
     Err(format!("{path}, then {other}: {} rows are found", found.len()))
 }
 
-/// Commits a row whose length follows from its number.
+/// Ends what a session waits for when the run is given up.
+struct GivenUp<'a>(&'a Engine);
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail_stop("the run is given up");
+        }
+    }
+}
+
+/// Commits a row.
 fn insert(engine: &Engine, number: u64) -> perdura_engine::Result<u64> {
     let table = engine.table("t")?;
     let mut txn = engine.session(Isolation::ReadCommitted);
+    let _guard = GivenUp(engine);
     txn.insert(&table, &number.to_le_bytes())?;
     txn.commit()?;
     Ok(number)
