@@ -18,8 +18,8 @@ pub type Clock = fn() -> Duration;
 /// pool ignores them.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Lanes and generations (*lanes and lane size at creation*), the choice of lane, and the way of
-    /// records to the medium.
+    /// Lanes and generations (*lanes and lane size at creation*), the choice of lane, and the way
+    /// of records to the medium.
     pub log: LogConfig,
     /// Size to which a table's data files double, in bytes. After each 64 files of a table the next
     /// ones have twice as much, up to 64 GiB, so that no table has thousands; a row that fits no

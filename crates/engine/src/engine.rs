@@ -453,9 +453,9 @@ impl Engine {
         self.pool.log.stage_times()
     }
 
-    /// The work of the log's threads, where the caller has some for them ([`crate::Turns::Caller`]):
-    /// each to be run by a thread beside those that commit. It ends after
-    /// [`Engine::end_log_path`].
+    /// The work of the log's threads, where the caller has some for them
+    /// ([`crate::Turns::Caller`]): each to be run by a thread beside those that commit. It ends
+    /// after [`Engine::end_log_path`].
     pub fn log_path_bodies(&self) -> Vec<Box<dyn FnOnce() + Send>> {
         self.pool.log.path_bodies()
     }

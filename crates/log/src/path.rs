@@ -13,6 +13,7 @@ mod ends;
 mod events;
 mod flusher;
 mod link;
+mod lsn;
 mod order;
 mod ring;
 mod seat;
@@ -23,10 +24,8 @@ mod writer;
 pub(crate) use config::block_bytes;
 pub use config::{LogPath, PathConfig, Turns};
 pub use counts::PathStatus;
+pub(crate) use lsn::Lsn;
 pub(crate) use order::Target;
 pub(crate) use seat::Seat;
 pub(crate) use stream::{NOTIFIERS_END, Stream};
 pub(crate) use threads::{Threads, bodies};
-
-/// Bytes of groups that were placed in the stream before.
-pub(crate) type Lsn = u64;

@@ -70,8 +70,8 @@ impl Recovery {
     /// `generations_max`, `shrink_after`, `lane_choice` and `path` count. Stores nothing.
     ///
     /// # Errors
-    /// Configuration (the path), NotAPool, NewerFormat, Damaged (which names the first lost commit if
-    /// a durable one is missing), Medium.
+    /// Configuration (the path), NotAPool, NewerFormat, Damaged (which names the first lost commit
+    /// if a durable one is missing), Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {

@@ -348,8 +348,8 @@ fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     placed
 }
 
-/// Where space is reserved in sectors or blocks: writes a record together with others. Returns where
-/// it lies, in the lane of `placed`, and its CSN.
+/// Where space is reserved in sectors or blocks: writes a record together with others. Returns
+/// where it lies, in the lane of `placed`, and its CSN.
 #[inline(never)]
 fn write_blocks(
     log: &Shared,
@@ -365,8 +365,8 @@ fn write_blocks(
     }
 }
 
-/// Joins the stream with a group's reserved blocks: where it goes, in the lane of `placed`. `None` if
-/// the stream has failed.
+/// Joins the stream with a group's reserved blocks: where it goes, in the lane of `placed`. `None`
+/// if the stream has failed.
 fn join<'a>(log: &'a Shared, stream: &'a Stream, placed: Placed, body_bytes: usize) -> Option<(Placed, Seat<'a>)> {
     let bytes = group_bytes(body_bytes);
     let own = placed.offset..placed.offset + log.padded(bytes);
@@ -377,9 +377,9 @@ fn join<'a>(log: &'a Shared, stream: &'a Stream, placed: Placed, body_bytes: usi
     Some((Placed { offset: seat.offset(), ..placed }, seat))
 }
 
-/// Hands a record to the log writer, and waits until it is durable or the stream has failed. A commit
-/// takes its CSN. Nothing blocks between that and the end of the record (I5): the room in the log
-/// buffer was waited for before.
+/// Hands a record to the log writer, and waits until it is durable or the stream has failed. A
+/// commit takes its CSN. Nothing blocks between that and the end of the record (I5): the room in
+/// the log buffer was waited for before.
 fn write_staged((log, stream): (&Shared, &Stream), placed: Placed, body: &[u8], kind: Kind, of: Of) -> (Placed, Csn) {
     let mut watch = log.stages.watch();
     let take_csn = || if kind.is_commit() { log.take_csn() } else { (0, 0) };

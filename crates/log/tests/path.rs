@@ -49,8 +49,8 @@ fn threads_on_real_files_by_each_path() {
     }
 }
 
-/// The pool is copied while it runs, as a killed process leaves it, and opened by another path; then
-/// by the next. Prepared transactions are copied forward each time.
+/// The pool is copied while it runs, as a killed process leaves it, and opened by another path;
+/// then by the next. Prepared transactions are copied forward each time.
 #[test]
 fn a_pool_recovers_by_any_path_what_another_has_left() {
     for (number, first) in LogPath::ALL.into_iter().enumerate() {

@@ -323,8 +323,8 @@ impl Region {
     }
 
     /// Writes bytes through the file system, as a file that is not mapped is written: `pwrite`.
-    /// Durable, whoever has written them, after [`Region::sync_file`]. What lies in the same file is
-    /// written either so or by stores, apart from what nobody writes at the same time.
+    /// Durable, whoever has written them, after [`Region::sync_file`]. Nobody stores to these bytes
+    /// meanwhile.
     ///
     /// Error: `Io`.
     #[track_caller]

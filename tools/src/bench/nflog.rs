@@ -68,12 +68,20 @@ impl Side {
             "Perdura" => "variable_name LIKE 'Perdura_medium_bytes_%'",
             _ => "variable_name IN ('Innodb_os_log_written', 'Innodb_data_written')",
         };
-        let query = format!("SELECT CAST(SUM(variable_value) AS UNSIGNED) FROM information_schema.global_status WHERE {names}");
+        let query =
+            format!("SELECT CAST(SUM(variable_value) AS UNSIGNED) FROM information_schema.global_status WHERE {names}");
         client::value(connection, &query)
     }
 
     /// One run, of which figures are added.
-    fn run(&self, plan: &Plan, (script, threads): (&str, u32), rows: u64, round: usize, report: &mut Report) -> Result<()> {
+    fn run(
+        &self,
+        plan: &Plan,
+        (script, threads): (&str, u32),
+        rows: u64,
+        round: usize,
+        report: &mut Report,
+    ) -> Result<()> {
         let case = if script == "write_only" { threads.to_string() } else { format!("{script}/{threads}") };
         self.run_as(plan, &self.name, &case, (script, threads), rows, round, report)
     }

@@ -1,7 +1,7 @@
 //! Waits of the threads of a path: for an event of one thread, and for an LSN that many wait for,
 //! each at a slot.
 
-use super::Lsn;
+use super::lsn::Lsn;
 use crate::atomic::{AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, fence};
 use crossbeam_utils::CachePadded;
 use perdura_pmem::Mutant;
@@ -15,9 +15,9 @@ const SLOT_BYTES: u64 = 512;
 
 /// An event that one thread waits for.
 ///
-/// Of the thread that is about to sleep and the one that wakes it, each stores (that it sleeps; what
-/// has happened), and then looks for what the other has stored, with a fence in between: so at least
-/// one of them sees it. The lock covers the time from the sleeper's look to its sleep.
+/// Of the thread that is about to sleep and the one that wakes it, each stores (that it sleeps;
+/// what has happened), and then looks for what the other has stored, with a fence in between: so at
+/// least one of them sees it. The lock covers the time from the sleeper's look to its sleep.
 #[derive(Default)]
 pub(super) struct Event {
     is_waited_for: AtomicBool,

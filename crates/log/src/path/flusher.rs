@@ -1,6 +1,6 @@
 //! The log flusher's turn: what the log writer has written through the file system is synced.
 
-use super::Lsn;
+use super::lsn::Lsn;
 use perdura_pmem::{Region, Result};
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! How far the log buffer is filled without a gap, though its parts are filled in any order.
 
-use super::Lsn;
+use super::lsn::Lsn;
 use crate::atomic::AtomicU64;
 use crate::format::GRANULE_BYTES;
 use crossbeam_utils::CachePadded;

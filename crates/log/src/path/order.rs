@@ -1,7 +1,7 @@
 //! The order of the parts of the stream, and the places in the lanes to which they go.
 
-use super::Lsn;
 use super::ends::Key;
+use super::lsn::Lsn;
 use perdura_pmem::{Mutant, Region};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! The bytes of the log buffer.
 
-use super::Lsn;
+use super::lsn::Lsn;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! A part of the stream that its session fills.
 
-use super::Lsn;
 use super::events::Event;
 use super::link::LinkBuffer;
+use super::lsn::Lsn;
 use super::ring::Ring;
 
 /// A part of the log buffer that belongs to its session until it is filled. The log writer waits

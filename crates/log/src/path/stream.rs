@@ -1,13 +1,13 @@
 //! The stream of records through the log buffer: what sessions do with it, and the turns of the log
 //! writer and the log flusher.
 
-use super::Lsn;
 use super::ahead::Ahead;
 use super::config::{PathConfig, Turns, block_bytes};
 use super::counts::{Counts, PathStatus};
 use super::events::{Event, Progress};
 use super::flusher::Unsynced;
 use super::link::LinkBuffer;
+use super::lsn::Lsn;
 use super::order::{Order, Place, Target};
 use super::ring::Ring;
 use super::seat::Seat;
@@ -101,8 +101,8 @@ impl Stream {
         &self.config
     }
 
-    /// Places a part of `bytes`, for which the whole blocks `own` of a lane are reserved, once there
-    /// is room in the log buffer. `None` if the stream has failed.
+    /// Places a part of `bytes`, for which the whole blocks `own` of a lane are reserved, once the
+    /// log buffer has room. `None` if the stream has failed.
     pub(crate) fn join(&self, target: Target<'_>, own: Range<u64>, bytes: u64) -> Option<Seat<'_>> {
         assert!(bytes <= self.ring.len(), "a reservation is no longer than the log buffer");
         loop {
