@@ -41,7 +41,7 @@ impl Unsynced {
     }
 
     /// Syncs the files. Returns how many.
-    pub(super) fn sync(&self) -> Result<u64> {
+    pub(super) fn sync_files(&self) -> Result<u64> {
         for (region, ranges) in &self.files {
             region.sync_file(ranges)?;
         }
@@ -70,6 +70,6 @@ mod tests {
         assert_eq!((ranges.len(), ranges[0].start, ranges[0].end), (1, 0, end));
         unsynced.upto = 7;
         let taken = unsynced.take();
-        assert_eq!((taken.upto, taken.sync().expect("synced"), unsynced.files.len()), (7, 1, 0));
+        assert_eq!((taken.upto, taken.sync_files().expect("synced"), unsynced.files.len()), (7, 1, 0));
     }
 }

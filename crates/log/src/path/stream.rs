@@ -201,7 +201,7 @@ impl Stream {
         if upto == self.flushed.load() {
             return Ok(false);
         }
-        Counts::add(&self.counts.syncs, unsynced.sync()?);
+        Counts::add(&self.counts.syncs, unsynced.sync_files()?);
         self.health.check()?;
         // Planted: the flusher counts what was written during its sync.
         if perdura_pmem::planted(Mutant::FlusherCountsLaterWrites) {
