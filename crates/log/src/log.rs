@@ -29,6 +29,14 @@ pub struct Log {
 impl Log {
     pub(crate) fn new(shared: Arc<Shared>, choice: LaneChoice) -> Log {
         let homes = (0..shared.lanes).map(|lane| Arc::new(Home { log: shared.clone(), lane })).collect();
+        if let Some(stream) = &shared.stream {
+            let weak = Arc::downgrade(&shared);
+            stream.announce_by(Box::new(move |commits| {
+                if let Some(log) = weak.upgrade() {
+                    log.announce(commits);
+                }
+            }));
+        }
         let threads = shared.stream.as_ref().and_then(|stream| Threads::start(stream, || node_of(&*shared.medium)));
         Log { shared, homes, choice, _threads: threads }
     }

@@ -203,7 +203,7 @@ impl LogTxn {
 
     /// Commits: takes the CSN, writes the record, fences once. Cannot fail. Then durable_csn covers
     /// the CSN as soon as it covers those before; if the medium has failed it never does. On a disk
-    /// another thread may make the write: durable_csn tells.
+    /// or by a log writer another thread makes the write: durable_csn tells.
     ///
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
@@ -360,7 +360,7 @@ fn write_blocks(
     publication: Option<Arc<dyn Publication>>,
 ) -> (Placed, Csn) {
     match &log.stream {
-        Some(stream) => write_staged((log, stream), placed, body, kind, of),
+        Some(stream) => write_staged((log, stream), placed, body, kind, of, publication),
         None => write_shared(log, placed, body, kind, of, publication),
     }
 }
@@ -377,10 +377,17 @@ fn join<'a>(log: &'a Shared, stream: &'a Stream, placed: Placed, body_bytes: usi
     Some((Placed { offset: seat.offset(), ..placed }, seat))
 }
 
-/// Hands a record to the log writer, and waits until it is durable or the stream has failed. A
-/// commit takes its CSN. Nothing blocks between that and the end of the record (I5): the room in
-/// the log buffer was waited for before.
-fn write_staged((log, stream): (&Shared, &Stream), placed: Placed, body: &[u8], kind: Kind, of: Of) -> (Placed, Csn) {
+/// Hands a record to the log writer. A commit takes its CSN and will be announced; other records are
+/// durable on return, or the stream has failed. Nothing blocks between the CSN and the end of the
+/// record (I5): the room in the log buffer was waited for before.
+fn write_staged(
+    (log, stream): (&Shared, &Stream),
+    placed: Placed,
+    body: &[u8],
+    kind: Kind,
+    of: Of,
+    publication: Option<Arc<dyn Publication>>,
+) -> (Placed, Csn) {
     let mut watch = log.stages.watch();
     let take_csn = || if kind.is_commit() { log.take_csn() } else { (0, 0) };
     let Some((placed, seat)) = join(log, stream, placed, body.len()) else {
@@ -398,14 +405,10 @@ fn write_staged((log, stream): (&Shared, &Stream), placed: Placed, body: &[u8], 
     let (csn, lag) = take_csn();
     watch.end(LogStage::Csn);
     seal(staged, kind, (csn, lag), of);
-    let end = seat.fill();
     watch.end(LogStage::Copy);
-    std::mem::forget(unfinished);
-    stream.wait_durable(end);
+    stream.end_record(seat, kind.is_commit().then_some(Commit { csn, publication }));
     watch.end(LogStage::Fence);
-    if kind.is_commit() {
-        log.mark_durable(csn);
-    }
+    std::mem::forget(unfinished);
     (placed, csn)
 }
 
@@ -474,8 +477,9 @@ impl Drop for LogTxn {
         if self.held_since.is_some() {
             self.unhold();
         }
-        // Before its lane may begin anew nothing of it is left to be written there (I9).
-        if let Some(stream) = self.home.log.stream.as_ref().filter(|_| self.staged > 0) {
+        // Before its lane may begin anew nothing of it is left to be written there (I9): that waits
+        // for its commit as well.
+        if let Some(stream) = self.home.log.stream.as_ref().filter(|_| self.staged > 0 && self.csn == 0) {
             stream.wait_durable(self.staged);
         }
         self.home.log.release(&mut self.pins, self.csn);

@@ -37,6 +37,7 @@ pub enum Mutant {
     FlusherCountsLaterWrites,
     BlockOfTwoWrites,
     WriteAheadOverRecords,
+    CommitsAnnouncedUnwritten,
     NotifierWakesOneSlot,
     // Transactions, versions, space and recovery of the engine.
     PublishBeforeEarlierDurable,

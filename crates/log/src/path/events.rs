@@ -70,13 +70,15 @@ struct Slot {
 pub(super) struct Progress {
     reached: CachePadded<AtomicU64>,
     is_stopped: AtomicBool,
+    waiters: CachePadded<AtomicU32>,
     slots: Box<[CachePadded<Slot>]>,
 }
 
 impl Progress {
     pub(super) fn new() -> Progress {
         let slots = (0..SLOTS).map(|_| CachePadded::default()).collect();
-        Progress { reached: CachePadded::new(AtomicU64::new(0)), is_stopped: AtomicBool::new(false), slots }
+        let (reached, waiters) = (CachePadded::new(AtomicU64::new(0)), CachePadded::new(AtomicU32::new(0)));
+        Progress { reached, is_stopped: AtomicBool::new(false), waiters, slots }
     }
 
     #[inline]
@@ -87,6 +89,12 @@ impl Progress {
     /// Moves to `lsn`. One thread at a time.
     pub(super) fn advance(&self, lsn: Lsn) {
         self.reached.store(lsn, Release);
+    }
+
+    /// Whether somebody waits who may not have seen the last move.
+    pub(super) fn is_awaited(&self) -> bool {
+        fence(SeqCst);
+        self.waiters.load(Relaxed) > 0
     }
 
     /// Number of the block of an LSN that is reached with it.
@@ -130,6 +138,7 @@ impl Progress {
         }
         let slot = &self.slots[(Progress::block(lsn) % SLOTS) as usize];
         slot.waiters.fetch_add(1, Relaxed);
+        self.waiters.fetch_add(1, Relaxed);
         fence(SeqCst);
         let mut guard = slot.lock.lock();
         while self.load() < lsn && !self.is_stopped.load(Acquire) {
@@ -137,6 +146,7 @@ impl Progress {
         }
         drop(guard);
         slot.waiters.fetch_sub(1, Relaxed);
+        self.waiters.fetch_sub(1, Relaxed);
         self.load() >= lsn
     }
 
@@ -217,6 +227,23 @@ mod loom_tests {
             };
             progress.advance(64);
             progress.wake(0, 64);
+            waiter.join().unwrap();
+        });
+    }
+
+    /// The same where nobody is woken unless somebody waits.
+    #[test]
+    fn who_waits_is_seen() {
+        loom::model(|| {
+            let progress = Arc::new(Progress::new());
+            let waiter = {
+                let progress = progress.clone();
+                thread::spawn(move || assert!(progress.wait(64)))
+            };
+            progress.advance(64);
+            if progress.is_awaited() {
+                progress.wake(0, 64);
+            }
             waiter.join().unwrap();
         });
     }

@@ -30,6 +30,11 @@ impl Seat<'_> {
         self.is_in_own
     }
 
+    /// End of the part in the stream.
+    pub(crate) fn end(&self) -> Lsn {
+        self.end
+    }
+
     /// Stores what is to come to `offset` of the lane.
     #[inline]
     pub(crate) fn store(&self, offset: u64, bytes: &[u8]) {

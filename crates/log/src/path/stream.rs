@@ -11,7 +11,9 @@ use super::lsn::Lsn;
 use super::order::{Order, Place, Target};
 use super::ring::Ring;
 use super::seat::Seat;
+use super::unannounced::{Announce, Unannounced};
 use super::writer::Writer;
+use crate::publication::Commit;
 use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::{Health, Mutant, Result};
 use std::ops::Range;
@@ -27,8 +29,9 @@ pub(crate) const NOTIFIERS_END: u32 = 3;
 /// The log buffer and its users.
 ///
 /// A session joins with the blocks that it has reserved, which gives its record an LSN and a place;
-/// fills that part of the buffer; and waits until the record is durable. The log writer writes what
-/// is filled without a gap, in the order of LSNs, whole blocks, each once. Where it writes through
+/// and fills that part of the buffer. If the record is no commit's it waits until that is durable;
+/// commits are announced, unless nobody but those who wait moves the stream on. The log writer
+/// writes what is filled without a gap, in the order of LSNs, whole blocks, each once. Where it writes through
 /// the file system the log flusher syncs, in another turn.
 ///
 /// Between joining and filling a session neither blocks nor fails (I5): it has waited for its room
@@ -48,6 +51,7 @@ pub(crate) struct Stream {
     order: Mutex<Order>,
     writer: Mutex<Writer>,
     unsynced: Mutex<Unsynced>,
+    unannounced: Unannounced,
     flushing: Mutex<()>,
     pub(super) written: Progress,
     pub(super) flushed: Progress,
@@ -76,6 +80,7 @@ impl Stream {
             order: Mutex::default(),
             writer: Mutex::new(Writer::new(ahead, config.path.persists())),
             unsynced: Mutex::default(),
+            unannounced: Unannounced::default(),
             flushing: Mutex::default(),
             written: Progress::new(),
             flushed: Progress::new(),
@@ -129,12 +134,36 @@ impl Stream {
         }
     }
 
-    /// Waits until all up to `lsn` is durable. False if the stream has failed.
-    pub(crate) fn wait_durable(&self, lsn: Lsn) -> bool {
-        self.wait(self.durable(), lsn)
+    /// Has commits announced by `announce`.
+    pub(crate) fn announce_by(&self, announce: Announce) {
+        self.unannounced.set(announce);
     }
 
-    fn durable(&self) -> &Progress {
+    /// Hands a record over to the log writer, and waits until it is durable or the stream has
+    /// failed; a commit is announced instead, whoever does it.
+    pub(crate) fn end_record(&self, seat: Seat<'_>, commit: Option<Commit>) {
+        let is_commit = commit.is_some();
+        commit.into_iter().for_each(|commit| self.unannounced.add(seat.end(), commit));
+        let end = seat.fill();
+        if self.config.turns == Turns::Waiters || !is_commit {
+            self.wait_durable(end);
+        }
+        // Who has had the stream fail may have looked before.
+        if is_commit && self.failure().is_some() {
+            self.unannounced.announce(Lsn::MAX);
+        }
+    }
+
+    /// Waits until all up to `lsn` is durable. False if the stream has failed.
+    pub(crate) fn wait_durable(&self, lsn: Lsn) -> bool {
+        let is_durable = self.wait(self.durable(), lsn);
+        if self.config.turns == Turns::Waiters {
+            self.unannounced.announce(self.durable().load());
+        }
+        is_durable
+    }
+
+    pub(super) fn durable(&self) -> &Progress {
         if self.config.path.persists() { &self.written } else { &self.flushed }
     }
 
@@ -211,8 +240,8 @@ impl Stream {
         Ok(true)
     }
 
-    /// Moves to `to`, and has those woken who wait for that: by this thread if they are at one
-    /// slot, or else by the notifier.
+    /// Moves to `to`, and has those told who wait for that: by this thread if they are at one slot,
+    /// or else by the notifier.
     fn move_on(&self, progress: &Progress, to: Lsn, notifier: &Event) {
         let from = progress.load();
         progress.advance(to);
@@ -220,10 +249,22 @@ impl Stream {
             return;
         }
         if Progress::is_one_slot(from, to) {
-            progress.wake(from, to);
-        } else {
+            self.tell(progress, from, to);
+        } else if self.is_durable(progress) || progress.is_awaited() {
             notifier.wake();
         }
+    }
+
+    fn is_durable(&self, progress: &Progress) -> bool {
+        std::ptr::eq(self.durable(), progress)
+    }
+
+    /// Announces the commits that have become durable by the move, and wakes who waits for it.
+    pub(super) fn tell(&self, progress: &Progress, from: Lsn, to: Lsn) {
+        if self.is_durable(progress) {
+            self.unannounced.announce(to);
+        }
+        progress.wake(from, to);
     }
 
     /// Whether the log writer may have something to do: a part beyond those it knows of is filled.
@@ -266,6 +307,7 @@ impl Stream {
         self.written.stop();
         self.flushed.stop();
         self.end(NOTIFIERS_END);
+        self.unannounced.announce(Lsn::MAX);
     }
 
     pub(super) fn note_node(&self, node: u32) {

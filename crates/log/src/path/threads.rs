@@ -102,7 +102,7 @@ fn notify(stream: &Stream, progress: &Progress, event: &Event) {
     loop {
         let reached = progress.load();
         if reached > notified {
-            progress.wake(notified, reached);
+            stream.tell(progress, notified, reached);
             notified = reached;
         } else if stream.is_ending(NOTIFIERS_END) {
             return;

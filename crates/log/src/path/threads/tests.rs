@@ -3,9 +3,14 @@
 
 use super::super::config::{LogPath, PathConfig};
 use super::super::order::Target;
+use super::super::seat::Seat;
 use super::*;
+use crate::Csn;
+use crate::publication::Commit;
 use perdura_pmem::sim::{Body, Scheduler};
+use perdura_pmem::sync::{Mutex, yield_now};
 use perdura_pmem::{Health, Medium, Region, SimMedium};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -23,17 +28,61 @@ fn lane() -> Region {
     SimMedium::new().create("lane", LANE_BYTES).expect("room")
 }
 
-/// Reserves blocks, joins, fills and waits, [`PARTS`] times; then looks into the lane.
-fn session(stream: &Stream, region: &Region, tail: &AtomicU64, number: u64) {
+/// The end of each commit's record, and the commits that were announced.
+#[derive(Default)]
+struct Told {
+    ends: Mutex<BTreeMap<Csn, u64>>,
+    announced: Mutex<Vec<Csn>>,
+}
+
+impl Told {
+    /// Has the commits of the stream announced here: durable ones, unless it has failed.
+    fn by(stream: &Arc<Stream>) -> Arc<Told> {
+        let told = Arc::new(Told::default());
+        let (own, stream_there) = (told.clone(), Arc::downgrade(stream));
+        stream.announce_by(Box::new(move |commits| {
+            let stream = stream_there.upgrade().expect("it runs");
+            for Commit { csn, .. } in commits {
+                let end = own.ends.lock()[&csn];
+                assert!(stream.failure().is_some() || stream.durable().load() >= end, "CSN {csn}");
+                own.announced.lock().push(csn);
+            }
+        }));
+        told
+    }
+
+    /// Ends a commit, and waits until it is announced.
+    fn commit(&self, stream: &Stream, seat: Seat<'_>, csn: Csn) {
+        self.ends.lock().insert(csn, seat.end());
+        stream.end_record(seat, Some(Commit { csn, publication: None }));
+        while !self.announced.lock().contains(&csn) {
+            yield_now();
+        }
+    }
+
+    /// Each commit was announced, once.
+    fn check(&self) {
+        let mut announced = self.announced.lock().clone();
+        announced.sort_unstable();
+        assert_eq!(announced, self.ends.lock().keys().copied().collect::<Vec<_>>());
+    }
+}
+
+/// Reserves blocks, joins, fills and waits, [`PARTS`] times, of which two thirds are commits; then
+/// looks into the lane.
+fn session((stream, told): (&Stream, &Told), region: &Region, tail: &AtomicU64, number: u64) {
     for part in 0..PARTS {
         let bytes = 64 * (1 + (part * 7 + number) % 20);
         let begin = tail.fetch_add(bytes.next_multiple_of(512), SeqCst);
         let target = Target { region, activation: 1, lane: 0 };
         let seat = stream.join(target, begin..begin + bytes.next_multiple_of(512), bytes).expect("it runs");
         let (offset, content) = (seat.offset(), vec![1 + (number * PARTS + part) as u8 % 251; bytes as usize]);
-        perdura_pmem::sync::yield_now();
+        yield_now();
         seat.store(offset, &content);
-        assert!(stream.wait_durable(seat.fill()));
+        match part % 3 {
+            0 => assert!(stream.wait_durable(seat.fill())),
+            _ => told.commit(stream, seat, number * PARTS + part),
+        }
         let mut found = vec![0; bytes as usize];
         region.read(offset, &mut found);
         assert_eq!(found, content, "session {number}, part {part}");
@@ -45,18 +94,19 @@ fn session(stream: &Stream, region: &Region, tail: &AtomicU64, number: u64) {
 fn nobody_is_left_waiting_in_any_interleaving() {
     for seed in 0..40 {
         let (stream, region) = (stream(STAGED[seed as usize % STAGED.len()], Turns::Caller), lane());
-        let (tail, left) = (AtomicU64::new(0), AtomicU64::new(SESSIONS));
+        let (told, tail, left) = (Told::by(&stream), AtomicU64::new(0), AtomicU64::new(SESSIONS));
         let mut all: Vec<Body<'_>> = bodies(&stream).into_iter().map(|body| body as Body<'_>).collect();
         for number in 0..SESSIONS {
-            let (stream, region, tail, left) = (&stream, &region, &tail, &left);
+            let (stream, told, region, tail, left) = (&stream, &*told, &region, &tail, &left);
             all.push(Box::new(move || {
-                session(stream, region, tail, number);
+                session((stream, told), region, tail, number);
                 if left.fetch_sub(1, SeqCst) == 1 {
                     stream.end(NOTIFIERS_END);
                 }
             }));
         }
         Scheduler::new(seed).switch_one_in(1 + seed % 5).run(all);
+        told.check();
     }
 }
 
@@ -65,14 +115,15 @@ fn sessions_and_threads_of_their_own() {
     for turns in [Turns::Own, Turns::Waiters] {
         for path in STAGED {
             let (stream, region, tail) = (stream(path, turns), lane(), AtomicU64::new(0));
-            let threads = Threads::start(&stream, || None);
+            let (told, threads) = (Told::by(&stream), Threads::start(&stream, || None));
             std::thread::scope(|scope| {
                 for number in 0..SESSIONS {
-                    let (stream, region, tail) = (&stream, &region, &tail);
-                    scope.spawn(move || session(stream, region, tail, number));
+                    let (stream, told, region, tail) = (&stream, &*told, &region, &tail);
+                    scope.spawn(move || session((stream, told), region, tail, number));
                 }
             });
             drop(threads);
+            told.check();
             let status = stream.status();
             let bytes: u64 = (0..SESSIONS * PARTS).map(|at| 64 * (1 + (at % PARTS * 7 + at / PARTS) % 20)).sum();
             assert_eq!(status.written_bytes, bytes, "{status}");
@@ -82,25 +133,31 @@ fn sessions_and_threads_of_their_own() {
     }
 }
 
-/// A part that does not lie in its file panics in the log writer. Whoever waits is told, and so is
-/// whoever comes later.
+/// A part that does not lie in its file panics in the log writer. Whoever waits is told, so is
+/// whoever comes later, and commits are announced so that they can be refused.
 #[test]
 fn a_writer_that_dies_ends_all_waits() {
     let (stream, region) = (stream(LogPath::Classic, Turns::Own), lane());
-    let threads = Threads::start(&stream, || None);
+    let (told, threads) = (Told::by(&stream), Threads::start(&stream, || None));
     let target = Target { region: &region, activation: 1, lane: 0 };
     std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
+        for number in 0..6 {
+            let (stream, region, told) = (&stream, &region, &told);
+            scope.spawn(move || {
+                let target = Target { region, activation: 1, lane: 0 };
                 let Some(seat) = stream.join(target, 2 * LANE_BYTES..2 * LANE_BYTES + 512, 64) else { return };
                 seat.store(seat.offset(), &[1; 64]);
-                assert!(!stream.wait_durable(seat.fill()));
+                match number % 2 {
+                    0 => assert!(!stream.wait_durable(seat.fill())),
+                    _ => told.commit(stream, seat, number),
+                }
             });
         }
     });
     assert!(stream.failure().is_some_and(|reason| reason.contains("perdura-log-wr of the log has panicked")));
     assert!(stream.join(target, 0..512, 64).is_none());
     drop(threads);
+    told.check();
 }
 
 /// A session that panics between its place and its record is not waited for.

@@ -29,6 +29,12 @@ pub(super) const PLANTED: &[Planted] = &[
         "classic",
     ),
     planted(
+        Mutant::CommitsAnnouncedUnwritten,
+        "(I1), log/path, notifiers",
+        "a commit is announced while its record is in the log buffer",
+        "classic",
+    ),
+    planted(
         Mutant::NotifierWakesOneSlot,
         "log/path, notifiers",
         "a notifier wakes those at the last slot that was passed only",
