@@ -73,12 +73,15 @@ impl Drop for GivenUp<'_> {
     }
 }
 
-/// Commits a row.
+/// Commits a row; every other one in two phases, of which the first waits at a slot.
 fn insert(engine: &Engine, number: u64) -> perdura_engine::Result<u64> {
     let table = engine.table("t")?;
     let mut txn = engine.session(Isolation::ReadCommitted);
     let _guard = GivenUp(engine);
     txn.insert(&table, &number.to_le_bytes())?;
+    if number.is_multiple_of(2) {
+        txn.prepare(&number.to_le_bytes())?;
+    }
     txn.commit()?;
     Ok(number)
 }
