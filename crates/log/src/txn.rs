@@ -377,9 +377,9 @@ fn join<'a>(log: &'a Shared, stream: &'a Stream, placed: Placed, body_bytes: usi
     Some((Placed { offset: seat.offset(), ..placed }, seat))
 }
 
-/// Hands a record to the log writer. A commit takes its CSN and will be announced; other records are
-/// durable on return, or the stream has failed. Nothing blocks between the CSN and the end of the
-/// record (I5): the room in the log buffer was waited for before.
+/// Hands a record to the log writer. A commit takes its CSN and will be announced; another record
+/// is durable on return, or the stream has failed. Nothing blocks between the CSN and the end of
+/// the record (I5): the room in the log buffer was waited for before.
 fn write_staged(
     (log, stream): (&Shared, &Stream),
     placed: Placed,

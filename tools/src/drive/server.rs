@@ -58,9 +58,9 @@ impl Place {
     }
 
     /// That which the option `--placement` names: `page` is a disk, `split` a disk with the log in
-    /// memory; without it that of the environment. `--log-path` names one way to the log, or several
-    /// with commas in between. `None`, which is said, where the disk's
-    /// directory is in DRAM: there nothing can be tried.
+    /// memory; without it that of the environment. `--log-path` names a way to the log, or several
+    /// with commas in between. `None`, which is said, where the disk's directory is in DRAM: there
+    /// nothing can be tried.
     pub fn wanted(command: &str, args: &mut Args) -> Result<Option<Place>> {
         let name: Option<String> = args.option("--placement")?;
         let log_paths: Option<String> = args.option("--log-path")?;

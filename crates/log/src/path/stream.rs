@@ -29,10 +29,10 @@ pub(crate) const NOTIFIERS_END: u32 = 3;
 /// The log buffer and its users.
 ///
 /// A session joins with the blocks that it has reserved, which gives its record an LSN and a place;
-/// and fills that part of the buffer. If the record is no commit's it waits until that is durable;
-/// commits are announced, unless nobody but those who wait moves the stream on. The log writer
-/// writes what is filled without a gap, in the order of LSNs, whole blocks, each once. Where it writes through
-/// the file system the log flusher syncs, in another turn.
+/// and fills that part of the buffer. Of a commit it is told by durable_csn; for other records it
+/// waits here. The log writer writes what is filled without a gap, in the order of LSNs, whole
+/// blocks, each once. Where it writes through the file system the log flusher syncs, in another
+/// turn.
 ///
 /// Between joining and filling a session neither blocks nor fails (I5): it has waited for its room
 /// in the buffer before it joined. So all that was placed will be filled, and the log writer waits
@@ -148,7 +148,7 @@ impl Stream {
         if self.config.turns == Turns::Waiters || !is_commit {
             self.wait_durable(end);
         }
-        // Who has had the stream fail may have looked before.
+        // The failure may have been announced before the commit came in.
         if is_commit && self.failure().is_some() {
             self.unannounced.announce(Lsn::MAX);
         }
