@@ -3,7 +3,8 @@
 //!
 //! `stream` is the door: sessions join it, fill their part of the `ring`, and wait. `order` says
 //! where each part goes, `link` how far it is filled. `writer` and `flusher` take turns, `ahead`
-//! cuts what they write, `events` wakes, `unannounced` has commits, `threads` runs them. Keeps (I1), (I2), (I5).
+//! cuts what they write, `events` wakes those who wait, `unannounced` has the commits, `threads`
+//! runs them all. Keeps (I1), (I2), (I5).
 
 mod ahead;
 mod config;
