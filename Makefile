@@ -57,10 +57,14 @@ test-long: setup
 	cargo xtask crash-server --rounds 500 --seed $$RANDOM
 	cargo xtask crash-server --placement page --rounds 100 --seed $$RANDOM
 	cargo xtask crash-server --placement split --rounds 100 --seed $$RANDOM
+	cargo xtask crash-server --log-path classic,nf,write_ahead,persist,direct --rounds 100 --seed $$RANDOM
+	cargo xtask crash-server --placement page --log-path classic,nf,direct --rounds 50 --seed $$RANDOM
 	cargo xtask replication --rounds 100 --seed $$RANDOM
 	cargo xtask sqldiff --statements 1000000 --seed $$RANDOM
 	cargo xtask sqldiff --placement page --statements 20000 --seed $$RANDOM
 	cargo xtask sqldiff --placement split --statements 20000 --seed $$RANDOM
+	cargo xtask sqldiff --log-path classic,nf --statements 100000 --seed $$RANDOM
+	cargo xtask sqldiff --placement page --log-path classic,nf --statements 20000 --seed $$RANDOM
 	PERDURA_DIR=$(DISK) cargo xtask bench restart
 	PERDURA_DIR=$(DISK) cargo xtask bench soak
 	PERDURA_DIR=$(DISK) PERDURA_LOG_DIR=/dev/shm/perdura-log cargo xtask bench soak

@@ -38,6 +38,9 @@ static uint log_lanes;
 static ulonglong log_lane_size;
 static uint log_generations;
 static uint log_generations_max;
+static ulong log_path;
+static ulonglong log_buffer_size;
+static uint log_write_ahead_size;
 static my_bool prefault;
 static my_bool hold;
 static uint prefault_threads;
@@ -244,6 +247,21 @@ static MYSQL_SYSVAR_UINT(log_generations, log_generations, PLUGIN_VAR_RQCMDARG |
 static MYSQL_SYSVAR_UINT(log_generations_max, log_generations_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Generations the log may grow to while transactions need them", nullptr, nullptr, 16, 2, 64, 1);
 
+static const char *log_path_names[]= {"direct", "classic", "persist", "write_ahead", "local", "nf", NullS};
+static TYPELIB log_path_typelib= {array_elements(log_path_names) - 1, "", log_path_names, nullptr};
+
+static MYSQL_SYSVAR_ENUM(log_path, log_path, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Way of a transaction's record to the log: direct, its session writes it; classic, through a log buffer, a log writer and a log "
+  "flusher; persist, write_ahead, local: classic with one part of nf; nf, the log writer makes durable what it writes, in small "
+  "blocks, beside the medium", nullptr, nullptr, 0, &log_path_typelib);
+
+static MYSQL_SYSVAR_ULONGLONG(log_buffer_size, log_buffer_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Size of the log buffer in bytes, a power of two. Not used by the log path direct", nullptr, nullptr, MIB, 64 * KIB, GIB, 64 * KIB);
+
+static MYSQL_SYSVAR_UINT(log_write_ahead_size, log_write_ahead_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Granularity of the log writer's write-ahead in bytes, a power of two; 0: 8192, or 512 for the log paths write_ahead and nf. Not "
+  "used by the log path direct", nullptr, nullptr, 0, 0, 8 * KIB, 256);
+
 static MYSQL_SYSVAR_ULONGLONG(transaction_memory, transaction_memory, PLUGIN_VAR_RQCMDARG,
   "Bytes of memory that the changes of one transaction may take before parts of them are written to the pool",
   nullptr, update_transaction_memory, 64ULL << 20, 64ULL << 10, 1ULL << 40, 1024);
@@ -296,6 +314,9 @@ st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(log_lane_size),
   MYSQL_SYSVAR(log_generations),
   MYSQL_SYSVAR(log_generations_max),
+  MYSQL_SYSVAR(log_path),
+  MYSQL_SYSVAR(log_buffer_size),
+  MYSQL_SYSVAR(log_write_ahead_size),
   MYSQL_SYSVAR(prefault),
   MYSQL_SYSVAR(prefault_threads),
   MYSQL_SYSVAR(prefault_wait),
@@ -350,6 +371,9 @@ bool options(PerduraOptions *chosen)
   chosen->log_lane_size= log_lane_size;
   chosen->log_generations= log_generations;
   chosen->log_generations_max= log_generations_max;
+  chosen->log_path= log_path_names[log_path];
+  chosen->log_buffer_size= log_buffer_size;
+  chosen->log_write_ahead_size= log_write_ahead_size;
   chosen->lock_wait_ms= THDVAR(nullptr, lock_wait_timeout) * 1000ULL;
   return true;
 }

@@ -22,6 +22,7 @@ mod map;
 mod mass;
 mod media;
 mod memory;
+mod nflog;
 mod pair;
 mod plan;
 mod point;
@@ -62,7 +63,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "load",
     "commit",
     "point",
@@ -74,6 +75,7 @@ const NAMES: [&str; 29] = [
     "recovery",
     "restart",
     "media",
+    "nflog",
     "memory",
     "space",
     "many",
@@ -111,6 +113,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "recovery" => recovery::run(plan),
         "restart" => restart::run(plan),
         "media" => media::run(plan),
+        "nflog" => nflog::run(plan),
         "memory" => memory::run(plan),
         "space" => space::run(plan),
         "many" => many::run(plan),

@@ -47,7 +47,7 @@ usage: cargo xtask COMMAND
                                                many, soak, engine, lanes, index, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak
   plots                                        draw the pictures of docs/benchmarks anew from the results beside them
-  crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split]
+  crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split] [--log-path NAME,...]
                                                kill -9 a loaded server again and again, and compare
   replication [--seed N] [--rounds N] [--mode conservative|optimistic|both] [--engine NAME]
                                                a replica with parallel workers, kill -9 of either side, and compare
@@ -55,7 +55,7 @@ usage: cargo xtask COMMAND
   dax [--short] [--seed N]                     pools on DAX file systems of a virtual NVDIMM, whose machine is killed
   power-cut [--cuts N] [--seed N]              a virtual machine's disk that loses, at a cut, what it was not told to flush
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
-  sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]
+  sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split] [--log-path NAME,...]
                                                one stream of statements to Perdura and InnoDB, and compare
   tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
                                                twice the time

@@ -69,7 +69,8 @@ struct Run {
     counted: u64,
 }
 
-/// `sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]`
+/// `sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split]
+/// [--log-path NAME,...]`
 pub fn run(mut args: Args) -> Result<()> {
     let Some(place) = Place::wanted("sqldiff", &mut args)? else { return Ok(()) };
     let seed = args.option("--seed")?.unwrap_or(1);

@@ -115,7 +115,7 @@ const BUILDS: [Step; 8] = [
 ];
 
 /// The steps, longest first, so that the last ones end at about the same time.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     background("explore-engine", EXPLORE_ENGINE, &["build-explorer"]),
     background("explore-map", EXPLORE_MAP, &["build-explorer"]),
     background("sim", How::Program("tests/sim", "perdura-sim", &[]), &["build-simulator"]),
@@ -129,6 +129,8 @@ const STEPS: [Step; 20] = [
     step("crash-split", How::Own(&["crash-server", "--placement", "split", "--rounds", "6"]), &["build-plugin"]),
     step("sqldiff-page", How::Own(&["sqldiff", "--placement", "page", "--statements", "4000"]), &["build-plugin"]),
     step("sqldiff-split", How::Own(&["sqldiff", "--placement", "split", "--statements", "4000"]), &["build-plugin"]),
+    step("crash-paths", How::Own(&["crash-server", "--log-path", PATHS, "--rounds", "12"]), &["build-plugin"]),
+    step("sqldiff-paths", How::Own(&["sqldiff", "--log-path", PATHS, "--statements", "4000"]), &["build-plugin"]),
     step("replication", How::Own(&["replication"]), &["build-plugin"]),
     Step { after: &["build-loom"], ..step("loom", How::Loom(&[]), &["build-loom"]) },
     step("kv-clients", How::Own(&["kv-clients"]), &["build-kv"]),
@@ -137,6 +139,9 @@ const STEPS: [Step; 20] = [
     step("demo-kv", How::Own(&["demo-kv"]), &["build-kv"]),
     step("key-damage", How::Own(&["key-damage"]), &[]),
 ];
+
+/// Ways to the log that a server takes by turns.
+const PATHS: &str = "classic,nf,persist,direct";
 
 /// Marks of a complaint in a step's output.
 const COMPLAINTS: [&str; 8] =

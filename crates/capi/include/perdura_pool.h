@@ -126,6 +126,12 @@ typedef struct PerduraOptions {
   uint32_t log_generations;
   // Log generations that the log may grow to.
   uint32_t log_generations_max;
+  // The way of records to the medium, by its name. NULL and an empty text: the direct one.
+  const char *log_path;
+  // Bytes of the log buffer, for the ways that have one.
+  uint64_t log_buffer_size;
+  // Granularity of the log's write-ahead in bytes, 0 for that of the way.
+  uint32_t log_write_ahead_size;
   // How long a transaction waits for a row lock if no statement has said it, in milliseconds.
   uint64_t lock_wait_ms;
   // DRAM that a transaction's write set may take before its words are spilled to the medium, in bytes.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FILE_BYTES_MIN, Geometry, UNIT_BYTES};
-use perdura_log::LogConfig;
+use perdura_log::{LogConfig, PathConfig, Turns};
 use perdura_pmem::numa::Machine;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub type Clock = fn() -> Duration;
 /// pool ignores them.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Lanes and generations (*lanes and lane size at creation*), and the choice of lane.
+    /// Lanes and generations (*lanes and lane size at creation*), the choice of lane, and the way
+    /// of records to the medium.
     pub log: LogConfig,
     /// Size to which a table's data files double, in bytes. After each 64 files of a table the next
     /// ones have twice as much, up to 64 GiB, so that no table has thousands; a row that fits no
@@ -73,7 +74,8 @@ pub struct Config {
     /// the medium settles.
     pub by_value: Option<bool>,
     /// Whether a background thread checkpoints, purges, sweeps and creates files ahead of need.
-    /// Without it the caller must do so (tests, tools).
+    /// Without it the caller must do so (tests, tools), and those who wait for the log take the
+    /// turns of its threads, unless the caller has some for them.
     pub background: bool,
     /// Whether to open a pool although its device has counted dirty shutdowns since it was last
     /// open, so that acknowledged data may be lost. The next opening does not ask again.
@@ -117,6 +119,15 @@ impl Config {
     /// The sizes that are fixed at creation.
     pub(crate) fn geometry(&self) -> Geometry {
         Geometry { segment_bytes: self.segment_bytes, page_words: self.page_words }
+    }
+
+    /// The settings of the log, which has threads of its own only beside the pool's.
+    pub(crate) fn log_config(&self) -> LogConfig {
+        let turns = match self.log.path.turns {
+            Turns::Own if !self.background => Turns::Waiters,
+            turns => turns,
+        };
+        LogConfig { path: PathConfig { turns, ..self.log.path.clone() }, ..self.log.clone() }
     }
 
     /// Checks that every setting is in its range.

@@ -453,6 +453,18 @@ impl Engine {
         self.pool.log.stage_times()
     }
 
+    /// The work of the log's threads, where the caller has some for them
+    /// ([`crate::Turns::Caller`]): each to be run by a thread beside those that commit. It ends
+    /// after [`Engine::end_log_path`].
+    pub fn log_path_bodies(&self) -> Vec<Box<dyn FnOnce() + Send>> {
+        self.pool.log.path_bodies()
+    }
+
+    /// Has the work of [`Engine::log_path_bodies`] end, once nobody commits any more.
+    pub fn end_log_path(&self) {
+        self.pool.log.end_path();
+    }
+
     /// The values of the server's status variables.
     pub fn counters(&self) -> Counters {
         Counters::of(&self.pool)

@@ -42,7 +42,9 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use format::{IndexDefinition, KEY_BYTES_MAX, Rid};
 pub use index::measure::Measured;
-pub use perdura_log::{Csn, LaneChoice, LogConfig, LogStage, StageClock, StageTimes, forget_device};
+pub use perdura_log::{
+    Csn, LaneChoice, LogConfig, LogPath, LogStage, PathConfig, PathStatus, StageClock, StageTimes, Turns, forget_device,
+};
 pub use perdura_pmem::numa::{LocalityStatus, Machine};
 pub use perdura_pmem::{FileMedium, Medium, Model as MediumModel, Options as MediumOptions};
 pub use pool::hold::HoldNumber;

@@ -28,6 +28,7 @@ use crate::table::Table;
 use checkpoints::Checkpoints;
 use hold::Hold;
 use locks::LockTable;
+use perdura_log::format::{XID_BYTES_MAX, group_bytes as log_group_bytes};
 use perdura_log::{Csn, Log};
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::{Medium, Mutant};
@@ -41,6 +42,26 @@ use tables::Tables;
 /// Most bytes of redo records in one log group, before rounding down to whole records. A larger
 /// transaction is logged in chunks.
 const CHUNK_BYTES: u64 = 48 << 10;
+
+/// Most records in one log group, in lanes of so many bytes.
+fn chunk_records(lane_bytes: u64) -> usize {
+    CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES
+}
+
+/// Refuses a log buffer that is smaller than the longest group of a transaction.
+pub(crate) fn check_log_buffer(config: &Config, lane_bytes: u64) -> Result<()> {
+    let path = &config.log.path;
+    let longest = log_group_bytes(chunk_records(lane_bytes) * RECORD_BYTES + XID_BYTES_MAX);
+    if !path.path.is_staged() || path.buffer_bytes >= longest {
+        return Ok(());
+    }
+    let what = format!(
+        "the log buffer has {} bytes, and a transaction's record may take {longest}; enlarge it to the next power of two, or \
+         choose the log path direct",
+        path.buffer_bytes
+    );
+    Err(Error::new(ErrorKind::Configuration, what))
+}
 
 /// Most batches of pages, and of leaves, that a session purges at once.
 const PURGED_BATCHES: usize = 16;
@@ -100,7 +121,7 @@ impl Pool {
         config: &Config,
         lane_bytes: u64,
     ) -> Pool {
-        let records = CHUNK_BYTES.min(lane_bytes / 4) as usize / RECORD_BYTES;
+        let records = chunk_records(lane_bytes);
         let deferred = Arc::new(DeferredFlush::new(&context));
         let (flushed, medium) = (deferred.clone(), context.medium.clone());
         log.set_flush_stored(Box::new(move || {

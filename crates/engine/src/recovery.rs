@@ -26,8 +26,8 @@ use crate::files::context::TableContext;
 use crate::files::kept::{self, KeepingMedium};
 use crate::files::spare;
 use crate::format::{CATALOG_ID, Geometry, parse_data_file_name};
-use crate::pool::Pool;
 use crate::pool::tables::{Registered, Tables};
+use crate::pool::{self, Pool};
 use crate::random;
 use crate::service::Services;
 use crate::table::Table;
@@ -123,13 +123,14 @@ fn recover(
 ) -> Result<Arc<Pool>> {
     let _span = perdura_pmem::trace::span("recovery");
     let medium = KeepingMedium::new(medium, config.kept_file_bytes);
-    let mut recovery = Recovery::open(medium.clone(), &config.log)?;
+    let mut recovery = Recovery::open(medium.clone(), &config.log_config())?;
     if !config.accept_unsafe_shutdown {
         recovery.check_shutdowns()?;
     }
     let files = &kept::remove_kept(&*medium, files)?;
     let geometry = geometry(&recovery)?;
     let (id, lane_bytes) = (recovery.superblock.pool, recovery.superblock.lane_bytes);
+    pool::check_log_buffer(config, lane_bytes)?;
     let locality = locality(&*medium, config);
     let prefault = config.prefault.then(|| Prefault::start(config.prefault_threads as usize, true, &locality));
     let services = Arc::new(Services::new(prefault, locality));

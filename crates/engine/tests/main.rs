@@ -43,6 +43,7 @@ mod killed_purge;
 mod large_rows;
 mod leaf_copies;
 mod locality;
+mod log_paths;
 mod merged_commits;
 mod page_medium;
 mod parallel_redo;

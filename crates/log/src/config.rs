@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{GRANULE_BYTES, HEADER_BYTES};
+use crate::path::PathConfig;
 use perdura_pmem::Mode;
 
 /// Most lanes a generation can have.
@@ -45,6 +46,8 @@ pub struct LogConfig {
     pub shrink_after: u32,
     /// How a transaction comes by its home lane.
     pub lane_choice: LaneChoice,
+    /// The way of records to the medium.
+    pub path: PathConfig,
 }
 
 impl Default for LogConfig {
@@ -56,6 +59,7 @@ impl Default for LogConfig {
             generations_max: 16,
             shrink_after: 200,
             lane_choice: LaneChoice::default(),
+            path: PathConfig::default(),
         }
     }
 }
@@ -82,6 +86,7 @@ impl LogConfig {
             GENERATIONS_MAX.into(),
         )?;
         range("checkpoints before the log shrinks", self.shrink_after.into(), 1, u32::MAX.into())?;
+        self.path.check()?;
         check_lane_bytes(self.lane_bytes)
     }
 }

@@ -115,6 +115,7 @@ fn reserve_copies(
         match reserved {
             Ok(Some(to)) => {
                 ending = Some(Placed { offset: to.offset + own, ..to });
+                log.stream.iter().for_each(|stream| stream.keep_off(log.target(to), to.offset + bytes));
                 taken.push((to, bytes));
             }
             refused => {
@@ -136,7 +137,9 @@ fn header_at(place: &Place<'_>) -> Header {
     Header::decode(&raw.sealed, place.salt, TXID_MAX + 1).expect("a group this log wrote or verified")
 }
 
-/// Writes the group at `from` again at `to`. Not fenced.
+/// Writes the group at `from` again at `to`, directly, whatever the path. Not fenced.
+///
+/// The log writer writes nothing ahead over it: [`reserve_copies`] has told it.
 fn copy_group(log: &Shared, from: Placed, to: Placed) {
     let source = log.place(from);
     let header = header_at(&source);

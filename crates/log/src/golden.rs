@@ -2,7 +2,7 @@
 //! structures, so these tests tell a structure that moves a field or swaps two.
 
 use crate::format::{Header, Kind, TXID_MAX, prepare_body};
-use crate::group::{Place, Staged};
+use crate::group::{Place, Sink, Staged};
 use crate::scan::scan;
 use crate::superblock::{COPIES, COPY_BYTES, GenerationEntry, Superblock};
 use perdura_pmem::{Medium, SimMedium};
@@ -86,7 +86,7 @@ fn groups_are_written_as_ever() {
     let commit = Header { csn: ascending(8), lag: 0x1716, kind: Kind::CommitPrepared, ..header };
     let mut written = Vec::new();
     for (offset, header, body) in [(128, header, prepare_body(b"a name", b"redo")), (192, commit, b"redo".to_vec())] {
-        let staged = Staged::new(Place { region: &region, salt, lane: 5, offset, is_shared: false }, &body);
+        let staged = Staged::new(Place { region: &region, salt, lane: 5, offset, sink: Sink::PastCache }, &body);
         let header = Header { length: staged.length(), ..header };
         staged.seal(&header);
         written.push((offset, header));

@@ -6,6 +6,7 @@
 //! does not matter (I2). Nothing here fences.
 
 use crate::format::{GRANULE_BYTES, HEADER_BYTES, Header, RawHeader, body_checksum, group_bytes, group_checksum};
+use crate::path::Seat;
 use perdura_pmem::Region;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
@@ -23,14 +24,28 @@ pub(crate) struct Place<'a> {
     pub(crate) salt: u64,
     pub(crate) lane: u32,
     pub(crate) offset: u64,
-    /// Whether another thread flushes the group: it is stored through the cache.
-    pub(crate) is_shared: bool,
+    pub(crate) sink: Sink<'a>,
+}
+
+/// How a group is stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Sink<'a> {
+    /// Past the cache, by the thread that fences it.
+    PastCache,
+    /// Through the cache: another thread flushes it.
+    Cached,
+    /// Into the log buffer.
+    Staged(&'a Seat<'a>),
 }
 
 impl Place<'_> {
     #[inline]
     fn store(&self, offset: u64, bytes: &[u8]) {
-        if self.is_shared { self.region.write(offset, bytes) } else { self.region.write_nt(offset, bytes) }
+        match self.sink {
+            Sink::PastCache => self.region.write_nt(offset, bytes),
+            Sink::Cached => self.region.write(offset, bytes),
+            Sink::Staged(seat) => seat.store(offset, bytes),
+        }
     }
 }
 
@@ -104,7 +119,8 @@ mod tests {
         for len in (0..700).chain([1000, 2047, 4064]) {
             region.zero(0, 8192);
             let body: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8 | 1).collect();
-            let place = Place { region: &region, salt: 5, lane: 2, offset: 64, is_shared: len % 2 == 1 };
+            let sink = if len % 2 == 1 { Sink::Cached } else { Sink::PastCache };
+            let place = Place { region: &region, salt: 5, lane: 2, offset: 64, sink };
             let staged = Staged::new(place, &body);
             let header =
                 Header { length: staged.length(), csn: 8, txid: 3, lag: 1, kind: Kind::Commit, chunks: 0, chained: 0 };

@@ -5,7 +5,7 @@
 //! no record joins it any more, and it begins when all that have joined are stored. So no sector is
 //! written twice of which anything was acknowledged (I2).
 
-use crate::publication::Commit;
+use crate::publication::{Commit, Commits};
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -13,9 +13,6 @@ use std::ops::Range;
 
 /// Bytes of a lane that are written together, in order of joining.
 pub(crate) type Spans = SmallVec<[Range<u64>; 4]>;
-
-/// Commits whose records are written together, in order of storing.
-pub(crate) type Commits = SmallVec<[Commit; 8]>;
 
 /// Records that are made durable together.
 #[derive(Default)]
@@ -25,6 +22,7 @@ struct Write {
     spans: Spans,
     /// Behind the last span, up to the end of its sectors.
     room: Range<u64>,
+    /// In order of storing.
     commits: Commits,
     has_leader: bool,
 }

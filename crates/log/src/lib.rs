@@ -25,6 +25,8 @@
 //! - `reserve` can block or fail, `group` writes, `group_commit` shares writes on a disk, `txn` is
 //!   one transaction's part
 //! - `watermark`, `csn`: the marks that follow the commits in order
+//! - `path`: the log buffer, with its writer, flusher and notifiers, where records do not go to
+//!   their place directly
 //! - `prepared`, `copy_forward`: prepared transactions, and their records in newer generations
 //! - `recovery`, `analysis`, `scan`: the start; `format`, `superblock`, `superfile`: the bytes
 
@@ -47,6 +49,7 @@ mod lane_pins;
 mod ledger;
 mod log;
 mod need;
+mod path;
 mod prepared;
 mod publication;
 mod recovery;
@@ -67,6 +70,7 @@ pub use create::create;
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Csn, TxnId};
 pub use log::Log;
+pub use path::{LogPath, PathConfig, PathStatus, Turns};
 pub use publication::Publication;
 pub use recovery::{PreparedTxn, Recovery};
 pub use scan::scan;

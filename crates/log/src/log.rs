@@ -4,14 +4,16 @@ use crate::Csn;
 use crate::config::LaneChoice;
 use crate::control::{Control, take_txid};
 use crate::error::Result;
+use crate::path::{NOTIFIERS_END, Threads, bodies};
 use crate::prepared::Prepared;
 use crate::shared::Shared;
 use crate::shrink::shrink;
 use crate::stages::{LogStage, StageClock, StageTimes};
 use crate::status::LogStatus;
+use crate::superblock::SUPERBLOCK_NAME;
 use crate::txn::{Home, LogTxn};
-use perdura_pmem::numa::current_cpu;
-use perdura_pmem::{Mutant, Region};
+use perdura_pmem::numa::{Machine, current_cpu};
+use perdura_pmem::{Medium, Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -20,12 +22,23 @@ pub struct Log {
     shared: Arc<Shared>,
     homes: Box<[Arc<Home>]>,
     choice: LaneChoice,
+    /// Of the path. Ended when the log is dropped.
+    _threads: Option<Threads>,
 }
 
 impl Log {
     pub(crate) fn new(shared: Arc<Shared>, choice: LaneChoice) -> Log {
         let homes = (0..shared.lanes).map(|lane| Arc::new(Home { log: shared.clone(), lane })).collect();
-        Log { shared, homes, choice }
+        if let Some(stream) = &shared.stream {
+            let weak = Arc::downgrade(&shared);
+            stream.announce_by(Box::new(move |commits| {
+                if let Some(log) = weak.upgrade() {
+                    log.announce(commits);
+                }
+            }));
+        }
+        let threads = shared.stream.as_ref().and_then(|stream| Threads::start(stream, || node_of(&*shared.medium)));
+        Log { shared, homes, choice, _threads: threads }
     }
 
     /// Begins a transaction of `session`. Its home lane is that of [`LaneChoice`].
@@ -35,6 +48,8 @@ impl Log {
         let txid = take_txid(&self.shared);
         watch.end(LogStage::Id);
         let home = match self.choice {
+            // One stream fills one lane after the other.
+            _ if self.shared.stream.is_some() => &self.homes[0],
             LaneChoice::Session => self.home_of(session),
             LaneChoice::Transaction => self.home_of(txid),
             LaneChoice::Core => &self.homes[current_cpu() % self.homes.len()],
@@ -91,7 +106,8 @@ impl Log {
 
     /// Longest body a commit record can have, in bytes.
     pub fn body_bytes_max(&self) -> u64 {
-        crate::config::body_bytes_max(self.shared.lane_room())
+        let buffer = self.shared.stream.as_ref().map_or(u64::MAX, |stream| stream.part_bytes_max());
+        crate::config::body_bytes_max(self.shared.lane_room().min(buffer))
     }
 
     /// Waits until durable_csn is at `csn`. False if that will not happen because the pool failed
@@ -190,6 +206,17 @@ impl Log {
         self.shared.stages.times()
     }
 
+    /// The work of the path's threads, with [`crate::Turns::Caller`]: each to be run by a thread
+    /// beside those that commit. It ends after [`Log::end_path`].
+    pub fn path_bodies(&self) -> Vec<Box<dyn FnOnce() + Send>> {
+        self.shared.stream.as_ref().map_or_else(Vec::new, bodies)
+    }
+
+    /// Has the path's threads end, of [`Log::path_bodies`], once nobody commits any more.
+    pub fn end_path(&self) {
+        self.shared.stream.iter().for_each(|stream| stream.end(NOTIFIERS_END));
+    }
+
     /// The log's state, for monitoring.
     pub fn status(&self) -> LogStatus {
         LogStatus::of(&self.shared)
@@ -215,4 +242,18 @@ impl Log {
     pub fn is_failed(&self) -> bool {
         self.shared.is_failed()
     }
+}
+
+/// Node of the memory of the log. Memory of a file system in DRAM is where the thread was that
+/// touched it first: that of the superblock stands for all.
+fn node_of(medium: &dyn Medium) -> Option<u32> {
+    let info = medium.info();
+    let info = info.log.as_deref().unwrap_or(&info);
+    if info.numa_node.is_some() || !info.mode.is_emulated() || info.directory.is_none() {
+        return info.numa_node;
+    }
+    let region = medium.open(SUPERBLOCK_NAME).ok().filter(|region| !region.is_empty())?;
+    // The page is mapped by reading it, which must not be left out though nobody wants the word.
+    std::hint::black_box(region.load(0));
+    Machine::real().node_of_page(region.as_ptr())
 }

@@ -1,6 +1,7 @@
 //! Commits whose records one write makes durable, and that its thread announces for all.
 
 use crate::Csn;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The store that makes a commit visible. Whoever makes a commit durable for other threads does it
@@ -16,3 +17,6 @@ pub(crate) struct Commit {
     pub(crate) csn: Csn,
     pub(crate) publication: Option<Arc<dyn Publication>>,
 }
+
+/// Commits that are announced together.
+pub(crate) type Commits = SmallVec<[Commit; 8]>;

@@ -5,11 +5,12 @@ use crate::config::{GENERATIONS_MAX, LaneChoice, LogConfig};
 use crate::control::Control;
 use crate::copy_forward::{copy_arming, pin_all};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{lane_name, parse_lane_name};
+use crate::format::{GRANULE_BYTES, lane_name, parse_lane_name};
 use crate::generation::{Generation, Generations, Lane, Placed};
 use crate::ledger::Ledger;
 use crate::log::Log;
 use crate::need::Need;
+use crate::path::PathConfig;
 use crate::prepared::{Prepared, State};
 use crate::scan::scan;
 use crate::shared::{Shared, Start};
@@ -49,6 +50,7 @@ pub struct Recovery {
     generations_least: u32,
     generations_max: u32,
     lane_choice: LaneChoice,
+    path: PathConfig,
 }
 
 /// A prepared transaction, resurrected.
@@ -65,11 +67,11 @@ pub struct PreparedTxn {
 
 impl Recovery {
     /// Analyses the pool on `medium`. Of `config` only `generations`, to which the log may shrink,
-    /// `generations_max`, `shrink_after` and `lane_choice` count. Reads only.
+    /// `generations_max`, `shrink_after`, `lane_choice` and `path` count. Stores nothing.
     ///
     /// # Errors
-    /// NotAPool, NewerFormat, Damaged (which names the first lost commit if a durable one is
-    /// missing), Medium.
+    /// Configuration (the path), NotAPool, NewerFormat, Damaged (which names the first lost commit
+    /// if a durable one is missing), Medium.
     pub fn open(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<Recovery> {
         let (recovery, proven) = Recovery::analyse(medium, config)?;
         if recovery.horizon < proven {
@@ -113,6 +115,7 @@ impl Recovery {
 
     fn analyse(medium: Arc<dyn Medium>, config: &LogConfig) -> Result<(Recovery, Csn)> {
         let _span = span("recovery");
+        config.path.check()?;
         let superfile = SuperFile::open(&*medium, SUPERBLOCK_NAME)?;
         let superblock = superfile.current().clone();
         let generations = open_generations(&*medium, &superblock)?;
@@ -120,14 +123,19 @@ impl Recovery {
         let mut groups = 0;
         for generation in generations.iter().filter(|generation| generation.activation() != 0) {
             for (lane, file) in (0u32..).zip(&generation.lanes) {
+                let mut relied_on = Vec::new();
                 scan(whole(file), generation.salt(), lane, superblock.txid_limit, |offset, header| {
                     groups += 1;
+                    if !header.kind.is_commit() || header.csn > superblock.checkpoint_csn {
+                        relied_on.push((offset, header.length.into()));
+                    }
                     analysis.add(
                         Placed { generation: generation.number, lane, offset },
                         generation.activation(),
                         header,
                     );
                 });
+                reclaim(file, relied_on);
             }
         }
         let outcome = analysis.conclude(&|body| body_in(&generations, body))?;
@@ -147,6 +155,7 @@ impl Recovery {
             generations_least: config.generations.clamp(2, GENERATIONS_MAX),
             generations_max: config.generations_max.clamp(2, GENERATIONS_MAX),
             lane_choice: config.lane_choice,
+            path: config.path.clone(),
         };
         Ok((recovery, proven))
     }
@@ -205,6 +214,7 @@ impl Recovery {
             txid_limit: self.superblock.txid_limit,
             ledger,
             medium: self.medium,
+            path: self.path,
         }));
         let kept: Vec<_> = self.prepared.iter().map(|prepared| Arc::new(keep(&log, prepared))).collect();
         let fresh = copy_prepared(&log, &kept)?;
@@ -288,6 +298,18 @@ fn open_lane(medium: &dyn Medium, name: &str, lane_bytes: u64) -> Result<Region>
         return Err(Error::damaged(name, region.len().min(lane_bytes), seen));
     }
     Ok(region)
+}
+
+/// Makes groups durable on which the redo is going to rely. A log writer writes them through a
+/// cache, so a process that was killed may have left some there: they are read, and a loss of power
+/// in the middle of their redo would leave a part of it without them.
+fn reclaim(lane: &Lane, groups: Vec<(u64, u64)>) {
+    // SAFETY: no log runs before the recovery is finished.
+    let region = unsafe { lane.region() };
+    // A file that is written in sectors was made durable when it was opened.
+    if region.write_granule() <= GRANULE_BYTES && !groups.is_empty() {
+        region.reclaim_all(groups);
+    }
 }
 
 fn whole(lane: &Lane) -> &[u8] {

@@ -83,13 +83,30 @@ impl Shared {
     pub(crate) fn reserve(&self, txid: TxnId, pins: &mut Pins, home: u32, bytes: u64) -> Result<Placed> {
         debug_assert!(bytes.is_multiple_of(GRANULE_BYTES));
         self.check_running()?;
-        let bytes = self.padded(bytes);
+        let (group, bytes) = (bytes, self.padded(bytes));
         if bytes > self.lane_room() {
             return Err(Error::too_large(bytes, self.lane_room() - HEADER_BYTES as u64));
         }
+        self.check_buffer(group)?;
         match self.try_reserve(pins, home, bytes) {
             Ok(placed) => Ok(placed),
             Err(full) => self.reserve_slow(txid, pins, home, bytes, full),
+        }
+    }
+
+    /// Refuses a group for which the log buffer has no room.
+    #[inline]
+    fn check_buffer(&self, bytes: u64) -> Result<()> {
+        match &self.stream {
+            Some(stream) if bytes > stream.part_bytes_max() => {
+                let seen = format!(
+                    "a log group of {bytes} bytes is longer than the log buffer of {}; enlarge the log buffer, or commit in \
+                     smaller transactions",
+                    stream.part_bytes_max()
+                );
+                Err(Error::new(ErrorKind::TooLarge, seen))
+            }
+            _ => Ok(()),
         }
     }
 

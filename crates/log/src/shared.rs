@@ -6,8 +6,9 @@
 use crate::error::{Error, Result};
 use crate::format::{GRANULE_BYTES, LAG_UNKNOWN};
 use crate::generation::{Active, Generations, Pins, Placed};
-use crate::group::Place;
+use crate::group::{Place, Sink};
 use crate::ledger::Ledger;
+use crate::path::{PathConfig, Stream, Target, block_bytes};
 use crate::prepared::Registry;
 use crate::publication::Commit;
 use crate::stages::{LogStage, Stages};
@@ -36,8 +37,11 @@ pub(crate) struct Shared {
     pub(crate) settles: bool,
     pub(crate) lanes: u32,
     pub(crate) lane_bytes: u64,
-    /// Bytes that a write of a lane may tear: space is reserved in multiples of it.
+    /// Bytes that a write of a lane may tear, or that are written at least: space is reserved in
+    /// multiples of it.
     pub(crate) sector: u64,
+    /// Way of the records that do not go to their place directly.
+    pub(crate) stream: Option<Arc<Stream>>,
     /// Bytes between groups that no other can have, and were, or will be, written with them.
     pub(crate) padding: AtomicU64,
     /// Generations the log shrinks back to.
@@ -85,6 +89,7 @@ pub(crate) struct Start {
     pub(crate) checkpoint_csn: Csn,
     pub(crate) txid_limit: u64,
     pub(crate) ledger: Ledger,
+    pub(crate) path: PathConfig,
 }
 
 impl Shared {
@@ -94,10 +99,12 @@ impl Shared {
         let granules = lane_granules.saturating_mul(u64::from(start.lanes) * generations);
         let mark = |slots: u64| Watermark::new(start.horizon, slots_for(granules, slots));
         let (durable, visible, stored) = (mark(SLOTS), mark(SLOTS), mark(SLOTS_STORED));
+        let (sector, health) = (start.generations.sector(), start.medium.health());
         Shared {
-            sector: start.generations.sector(),
+            sector: block_bytes(&start.path, sector),
+            stream: Stream::new(&start.path, sector, health.clone()).map(Arc::new),
             padding: AtomicU64::new(0),
-            health: start.medium.health(),
+            health,
             settles: start.medium.settles(),
             medium: start.medium,
             lanes: start.lanes,
@@ -166,7 +173,18 @@ impl Shared {
             salt: generation.salt(),
             lane: placed.lane,
             offset: placed.offset,
-            is_shared: false,
+            sink: Sink::PastCache,
+        }
+    }
+
+    /// The lane of a reserved group, as the stream knows it.
+    pub(crate) fn target(&self, placed: Placed) -> Target<'_> {
+        let generation = self.generations.get(placed.generation);
+        Target {
+            // SAFETY: whoever has a place in a lane pins the lane, or has the control lock.
+            region: unsafe { generation.lanes[placed.lane as usize].region() },
+            activation: generation.activation(),
+            lane: placed.lane,
         }
     }
 
@@ -324,8 +342,15 @@ impl Shared {
     pub(crate) fn check_fenced(&self) -> Result<()> {
         self.health.check().map_err(|error| {
             self.fail_stop(&error.to_string());
-            error.into()
-        })
+            Error::from(error)
+        })?;
+        match self.stream.as_ref().and_then(|stream| stream.failure()) {
+            None => Ok(()),
+            Some(reason) => {
+                self.fail_stop(reason);
+                Err(self.failure())
+            }
+        }
     }
 
     #[inline]
@@ -334,7 +359,7 @@ impl Shared {
     }
 
     #[cold]
-    fn failure(&self) -> Error {
+    pub(crate) fn failure(&self) -> Error {
         Error::fail_stop(self.reason.lock().as_deref().unwrap_or_default())
     }
 

@@ -4,6 +4,7 @@ use crate::Csn;
 use crate::control::Control;
 use crate::format::GRANULE_BYTES;
 use crate::generation::Active;
+use crate::path::PathStatus;
 use crate::shared::Shared;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,10 +52,12 @@ pub struct LogStatus {
     pub lanes: u32,
     /// Bytes of a lane.
     pub lane_bytes: u64,
-    /// Bytes that a write of a lane may tear: 64, or on a disk those of a sector.
+    /// Bytes that are written at least: 64, or those of a disk's sector or of a block of the path.
     pub sector_bytes: u64,
-    /// Bytes that were written to a disk with records, to fill their sectors, since start.
+    /// Bytes that were written with records, to fill their sectors or blocks, since start.
     pub padding_bytes: u64,
+    /// The way that records take; `None` if it is the direct one.
+    pub path: Option<PathStatus>,
     /// Generations the log may grow to.
     pub generations_max: u32,
     /// The generations, by number.
@@ -94,6 +97,7 @@ impl LogStatus {
     pub(crate) fn of(log: &Shared) -> LogStatus {
         let control = Control::lock(log);
         let (active, stored_csn) = (log.active(), log.stored.load());
+        let path = log.stream.as_ref().map(|stream| stream.status());
         let generations = log.generations.iter().map(|generation| GenerationStatus {
             number: generation.number,
             state: if active != Active::NONE && generation.number == active.number() {
@@ -111,7 +115,8 @@ impl LogStatus {
             lanes: log.lanes,
             lane_bytes: log.lane_bytes,
             sector_bytes: log.sector,
-            padding_bytes: log.padding.load(Relaxed),
+            padding_bytes: log.padding.load(Relaxed) + path.as_ref().map_or(0, |path| path.padding_bytes),
+            path,
             generations_max: log.generations_max,
             generations: generations.collect(),
             last_csn: log.last_csn(),
@@ -154,6 +159,9 @@ impl fmt::Display for LogStatus {
                 "  sectors of {} bytes, {} bytes of padding since start",
                 self.sector_bytes, self.padding_bytes
             )?;
+        }
+        if let Some(path) = &self.path {
+            writeln!(f, "  {path}")?;
         }
         for generation in &self.generations {
             let filled: u64 = generation.filled.iter().sum();

@@ -6,7 +6,8 @@ use crate::format::{
     CHUNKS_MAX, GRANULE_BYTES, HEADER_BYTES, Header, Kind, XID_BYTES_MAX, group_bytes, prepare_body, xid_area_bytes,
 };
 use crate::generation::{Pins, Placed};
-use crate::group::{Place, Staged};
+use crate::group::{Place, Sink, Staged};
+use crate::path::{Lsn, Seat, Stream};
 use crate::prepared::{Prepared, State};
 use crate::publication::{Commit, Publication};
 use crate::shared::{Shared, Unfinished};
@@ -68,6 +69,8 @@ pub struct LogTxn {
     held_since: Option<u64>,
     prepared: Option<Arc<Prepared>>,
     publication: Option<Arc<dyn Publication>>,
+    /// End in the stream of its last chunk.
+    staged: Lsn,
 }
 
 impl LogTxn {
@@ -83,6 +86,7 @@ impl LogTxn {
             held_since: None,
             prepared: None,
             publication: None,
+            staged: 0,
         }
     }
 
@@ -122,14 +126,11 @@ impl LogTxn {
         }
         let home = self.home.clone();
         let log = &*home.log;
-        // A large transaction uses all lanes.
-        let lane = (home.lane + self.chunks) % log.lanes;
+        // A large transaction uses all lanes, unless one stream fills one after the other.
+        let lane = if log.stream.is_some() { home.lane } else { (home.lane + self.chunks) % log.lanes };
         let placed = log.reserve(self.id, &mut self.pins, lane, group_bytes(body.len()))?;
-        log.count_padding(group_bytes(body.len()));
-        self.hold(log, placed);
-        let staged = Staged::new(log.place(placed), body);
         let chained = crc32c_append(self.chained, body);
-        staged.seal(&Header {
+        let header = Header {
             length: (HEADER_BYTES + body.len()) as u32,
             csn: 0,
             txid: self.id,
@@ -137,7 +138,21 @@ impl LogTxn {
             kind: Kind::Chunk,
             chunks: self.chunks,
             chained,
-        });
+        };
+        let placed = match &log.stream {
+            None => {
+                log.count_padding(group_bytes(body.len()));
+                Staged::new(log.place(placed), body).seal(&header);
+                placed
+            }
+            Some(stream) => {
+                let (placed, seat) = join(log, stream, placed, body.len()).ok_or_else(|| log.failure())?;
+                Staged::new(Place { sink: Sink::Staged(&seat), ..log.place(placed) }, body).seal(&header);
+                self.staged = seat.fill();
+                placed
+            }
+        };
+        self.hold(log, placed);
         self.records.push(Chunk { placed, writer: std::thread::current().id() });
         self.chunks += 1;
         self.chained = chained;
@@ -162,6 +177,10 @@ impl LogTxn {
     /// Stores again the chunks that other threads wrote: the ending waits for this thread's fence
     /// only.
     fn adopt_chunks(&mut self) {
+        // The stream is durable in its order, whoever has stored what is in it.
+        if self.home.log.stream.is_some() {
+            return;
+        }
         let here = std::thread::current().id();
         for chunk in self.records.iter_mut().filter(|chunk| chunk.writer != here) {
             store_again(&self.home.log, chunk.placed);
@@ -184,7 +203,7 @@ impl LogTxn {
 
     /// Commits: takes the CSN, writes the record, fences once. Cannot fail. Then durable_csn covers
     /// the CSN as soon as it covers those before; if the medium has failed it never does. On a disk
-    /// another thread may make the write: durable_csn tells.
+    /// or by a log writer another thread makes the write: durable_csn tells.
     ///
     /// Panics if the body is longer than was reserved, or the transaction has ended.
     #[inline]
@@ -300,7 +319,7 @@ fn write_commit(
     publication: Option<Arc<dyn Publication>>,
 ) -> Csn {
     if log.shares_writes() {
-        return write_shared(log, placed, body, kind, of, publication).1;
+        return write_blocks(log, placed, body, kind, of, publication).1;
     }
     let place = log.place(placed);
     let mut watch = log.stages.watch();
@@ -321,7 +340,7 @@ fn write_commit(
 /// Writes a record without a CSN and fences it. Returns where it lies.
 fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -> Placed {
     if log.shares_writes() {
-        return write_shared(log, placed, body, kind, of, None).0;
+        return write_blocks(log, placed, body, kind, of, None).0;
     }
     let place = log.place(placed);
     seal(Staged::new(place, body), kind, (0, 0), of);
@@ -329,12 +348,75 @@ fn write_ending(log: &Shared, placed: Placed, body: &[u8], kind: Kind, of: Of) -
     placed
 }
 
+/// Where space is reserved in sectors or blocks: writes a record together with others. Returns
+/// where it lies, in the lane of `placed`, and its CSN.
+#[inline(never)]
+fn write_blocks(
+    log: &Shared,
+    placed: Placed,
+    body: &[u8],
+    kind: Kind,
+    of: Of,
+    publication: Option<Arc<dyn Publication>>,
+) -> (Placed, Csn) {
+    match &log.stream {
+        Some(stream) => write_staged((log, stream), placed, body, kind, of, publication),
+        None => write_shared(log, placed, body, kind, of, publication),
+    }
+}
+
+/// Joins the stream with a group's reserved blocks: where it goes, in the lane of `placed`. `None`
+/// if the stream has failed.
+fn join<'a>(log: &'a Shared, stream: &'a Stream, placed: Placed, body_bytes: usize) -> Option<(Placed, Seat<'a>)> {
+    let bytes = group_bytes(body_bytes);
+    let own = placed.offset..placed.offset + log.padded(bytes);
+    let seat = stream.join(log.target(placed), own.clone(), bytes)?;
+    if !seat.is_in_own() {
+        log.generations.get(placed.generation).lanes[placed.lane as usize].give_back_sectors(own);
+    }
+    Some((Placed { offset: seat.offset(), ..placed }, seat))
+}
+
+/// Hands a record to the log writer. A commit takes its CSN and will be announced; another record
+/// is durable on return, or the stream has failed. Nothing blocks between the CSN and the end of
+/// the record (I5): the room in the log buffer was waited for before.
+fn write_staged(
+    (log, stream): (&Shared, &Stream),
+    placed: Placed,
+    body: &[u8],
+    kind: Kind,
+    of: Of,
+    publication: Option<Arc<dyn Publication>>,
+) -> (Placed, Csn) {
+    let mut watch = log.stages.watch();
+    let take_csn = || if kind.is_commit() { log.take_csn() } else { (0, 0) };
+    let Some((placed, seat)) = join(log, stream, placed, body.len()) else {
+        let (csn, _) = take_csn();
+        if kind.is_commit() {
+            // It asks, and finds the failure.
+            log.mark_durable(csn);
+        }
+        return (placed, csn);
+    };
+    watch.end(LogStage::Reserve);
+    let staged = Staged::new(Place { sink: Sink::Staged(&seat), ..log.place(placed) }, body);
+    watch.end(LogStage::Copy);
+    let unfinished = Unfinished(log);
+    let (csn, lag) = take_csn();
+    watch.end(LogStage::Csn);
+    seal(staged, kind, (csn, lag), of);
+    watch.end(LogStage::Copy);
+    stream.end_record(seat, kind.is_commit().then_some(Commit { csn, publication }));
+    watch.end(LogStage::Fence);
+    std::mem::forget(unfinished);
+    (placed, csn)
+}
+
 /// On a disk: writes a record together with those of other threads. A commit takes its CSN. Returns
 /// where the record lies, in the lane of `placed`, and its CSN.
 ///
 /// Chunks of this thread, and whatever else it has flushed, are fenced before: others may lead the
 /// write of its record, and a fence covers what its own thread has flushed (I3).
-#[inline(never)]
 fn write_shared(
     log: &Shared,
     placed: Placed,
@@ -343,7 +425,7 @@ fn write_shared(
     of: Of,
     publication: Option<Arc<dyn Publication>>,
 ) -> (Placed, Csn) {
-    let own = Place { is_shared: true, ..log.place(placed) };
+    let own = Place { sink: Sink::Cached, ..log.place(placed) };
     let mut watch = log.stages.watch();
     fence(own.region);
     watch.end(LogStage::Fence);
@@ -394,6 +476,11 @@ impl Drop for LogTxn {
     fn drop(&mut self) {
         if self.held_since.is_some() {
             self.unhold();
+        }
+        // Before its lane may begin anew nothing of it is left to be written there (I9): that waits
+        // for its commit as well.
+        if let Some(stream) = self.home.log.stream.as_ref().filter(|_| self.staged > 0 && self.csn == 0) {
+            stream.wait_durable(self.staged);
         }
         self.home.log.release(&mut self.pins, self.csn);
     }

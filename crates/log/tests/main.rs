@@ -11,6 +11,7 @@ mod handed_over;
 mod lane_choice;
 mod lifecycle;
 mod on_disk;
+mod path;
 mod sectors;
 mod shrink;
 mod stop;

@@ -15,19 +15,19 @@ use tempfile::TempDir;
 const THREADS: u64 = 8;
 
 /// A new directory on a disk.
-fn directory() -> TempDir {
+pub fn directory() -> TempDir {
     let place = std::env::var_os("PERDURA_DISK_DIR").map_or(PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
     TempDir::new_in(place).expect("a temporary directory")
 }
 
-fn on_disk(directory: &Path) -> FileMedium {
+pub fn on_disk(directory: &Path) -> FileMedium {
     let medium = FileMedium::open_paged(directory, false).expect("the directory opens");
     assert_eq!(medium.info().mode, Mode::Page, "the tests' directory is not on persistent memory");
     medium
 }
 
 /// A copy of the files as they are now, as a crash would leave them.
-fn crashed(from: &Path) -> TempDir {
+pub fn crashed(from: &Path) -> TempDir {
     let copy = directory();
     for entry in std::fs::read_dir(from).expect("it lists") {
         let entry = entry.expect("it lists");
@@ -36,7 +36,7 @@ fn crashed(from: &Path) -> TempDir {
     copy
 }
 
-fn body(seed: u64, session: u64, number: u64) -> Vec<u8> {
+pub fn body(seed: u64, session: u64, number: u64) -> Vec<u8> {
     let mut random = Random::new(seed << 32 | session << 16 | number);
     let len = if random.one_in(10) { random.below(9000) } else { random.below(400) };
     (0..len).map(|at| (at * 31 + number + session) as u8).collect()

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 const THREADS: u64 = 4;
 
 /// Runs `per_thread` transactions on each of four threads while another takes checkpoints.
-fn run_threads(medium: &Arc<dyn Medium>, config: &LogConfig, per_thread: u64, seed: u64) -> Ledger {
+pub fn run_threads(medium: &Arc<dyn Medium>, config: &LogConfig, per_thread: u64, seed: u64) -> Ledger {
     let (log, _) = recover(medium, config).expect("it recovers");
     let (ledger, next, done) = (Ledger::default(), AtomicU64::new(seed << 32 | 1), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -41,7 +41,7 @@ fn run_threads(medium: &Arc<dyn Medium>, config: &LogConfig, per_thread: u64, se
     ledger
 }
 
-fn compare(medium: &Arc<dyn Medium>, config: &LogConfig, ledger: &Ledger) {
+pub fn compare(medium: &Arc<dyn Medium>, config: &LogConfig, ledger: &Ledger) {
     let recovery = Recovery::open(medium.clone(), config).expect("it recovers");
     let csns = ledger.all();
     assert_eq!(recovery.horizon, csns.len() as u64);

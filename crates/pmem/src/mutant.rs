@@ -33,6 +33,12 @@ pub enum Mutant {
     SectorSharedByWrites,
     WriteAnnouncedEarly,
     WriteUnderWayCounts,
+    WriterLeapsOverGap,
+    FlusherCountsLaterWrites,
+    BlockOfTwoWrites,
+    WriteAheadOverRecords,
+    CommitsAnnouncedUnwritten,
+    NotifierWakesOneSlot,
     // Transactions, versions, space and recovery of the engine.
     PublishBeforeEarlierDurable,
     BulkPagePublishedBeforeRecord,

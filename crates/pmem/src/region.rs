@@ -9,6 +9,7 @@ use crate::sim::hook::Hook;
 use crate::units::{LINE_BYTES, WORD_BYTES, lines};
 use std::ffi::{c_uint, c_void};
 use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +37,14 @@ pub(crate) trait Backing: Send + Sync {
     fn forget(&self) {}
     /// Has a range read ahead of its use.
     fn will_need(&self, _offset: u64, _len: u64) {}
+    /// Writes bytes to the file by a call of the system: whether there is one.
+    fn write_file(&self, _offset: u64, _source: &[u8]) -> Result<bool> {
+        Ok(false)
+    }
+    /// Makes durable what was so written: whether there is a call for it.
+    fn sync_file(&self) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 pub(crate) struct Mapping {
@@ -311,6 +320,49 @@ impl Region {
         }
         // SAFETY: the target range is in bounds.
         unsafe { (self.mapping.functions.memset)(target.cast(), 0, len as usize, NT_NODRAIN) };
+    }
+
+    /// Writes bytes through the file system, as a file that is not mapped is written: `pwrite`.
+    /// Durable, whoever has written them, after [`Region::sync_file`]. Nobody stores to these bytes
+    /// meanwhile.
+    ///
+    /// Error: `Io`.
+    #[track_caller]
+    pub fn write_file(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let target = self.at(offset, source.len() as u64);
+        if self.door == Door::Hooked {
+            counters::written(source.len() as u64);
+            // SAFETY: as in write().
+            unsafe { self.hook().write(target, offset, source, false, Location::caller()) };
+            return Ok(());
+        }
+        if self.mapping.backing.write_file(offset, source)? {
+            counters::written_nt(self.content, source.len() as u64);
+        } else {
+            counters::written(source.len() as u64);
+            // SAFETY: as in write().
+            unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        }
+        if self.door == Door::Modelled {
+            // A file system on such memory copies past the cache.
+            self.model().wrote(target as usize, source.len() as u64, false);
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written by [`Region::write_file`] to these ranges, or to any part of
+    /// the file: `fdatasync`.
+    ///
+    /// Error: `Io`, for good on a page medium.
+    #[track_caller]
+    pub fn sync_file(&self, ranges: &[Range<u64>]) -> Result<()> {
+        if self.door == Door::Hooked || !self.mapping.backing.sync_file()? {
+            for range in ranges {
+                self.flush_from(range.start, range.end - range.start, Location::caller());
+            }
+        }
+        self.fence_from(Location::caller());
+        Ok(())
     }
 
     /// Flushes every line touched by the range; durable after this thread's next [`Region::fence`].

@@ -10,6 +10,7 @@ mod holding;
 pub mod keyed_writes;
 pub mod keys;
 pub mod locking;
+mod log_threads;
 pub mod mix;
 pub mod old_snapshot;
 pub mod oracle;

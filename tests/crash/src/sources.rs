@@ -8,11 +8,12 @@ use std::io;
 use std::path::Path;
 
 /// Calls of `pmem`, and what they do.
-const CALLS: [(&str, &[SiteKind]); 6] = [
+const CALLS: [(&str, &[SiteKind]); 7] = [
     (".flush(", &[SiteKind::Flush]),
     (".fence()", &[SiteKind::Fence]),
     (".persist(", &[SiteKind::Flush, SiteKind::Fence]),
     (".sync()", &[SiteKind::Sync]),
+    (".sync_file(", &[SiteKind::Flush, SiteKind::Fence]),
     (".reclaim(", &[SiteKind::Reclaim]),
     (".reclaim_all(", &[SiteKind::Reclaim]),
 ];

@@ -37,27 +37,36 @@ pub struct Options {
     pub installed: Option<PathBuf>,
 }
 
-/// The media of a server.
+/// The media of a server, and how its pool writes to them.
 #[derive(Clone)]
 pub struct Place {
     pub medium: PathBuf,
     /// Of the pool's log, if that is another.
     pub log: Option<PathBuf>,
+    /// Ways of the pool's records to its log, by turns: another at each start.
+    pub log_paths: Vec<String>,
 }
 
 impl Place {
+    pub fn new(medium: PathBuf, log: Option<PathBuf>) -> Place {
+        Place { medium, log, log_paths: Vec::new() }
+    }
+
     /// That which the environment names.
     pub fn of_environment() -> Place {
-        Place { medium: paths::medium(), log: paths::log_medium() }
+        Place::new(paths::medium(), paths::log_medium())
     }
 
     /// That which the option `--placement` names: `page` is a disk, `split` a disk with the log in
-    /// memory; without it that of the environment. `None`, which is said, where the disk's
-    /// directory is in DRAM: there nothing can be tried.
+    /// memory; without it that of the environment. `--log-path` names a way to the log, or several
+    /// with commas in between. `None`, which is said, where the disk's directory is in DRAM: there
+    /// nothing can be tried.
     pub fn wanted(command: &str, args: &mut Args) -> Result<Option<Place>> {
         let name: Option<String> = args.option("--placement")?;
+        let log_paths: Option<String> = args.option("--log-path")?;
+        let log_paths = log_paths.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
         let log = match name.as_deref() {
-            None => return Ok(Some(Place::of_environment())),
+            None => return Ok(Some(Place { log_paths, ..Place::of_environment() })),
             Some("page") => None,
             Some("split") => Some(paths::log_medium().unwrap_or_else(paths::medium)),
             Some(other) => bail!("--placement {other}: page or split"),
@@ -72,7 +81,7 @@ impl Place {
             return Ok(None);
         }
         println!("{command}: data in {}{}", medium.display(), if log.is_some() { ", log in memory" } else { "" });
-        Ok(Some(Place { medium, log }))
+        Ok(Some(Place { medium, log, log_paths }))
     }
 }
 
@@ -95,6 +104,7 @@ pub struct Server {
     options: Options,
     child: Option<Child>,
     keep: bool,
+    starts: usize,
 }
 
 impl Server {
@@ -112,7 +122,7 @@ impl Server {
         for needed in [dir.join("pool"), dir.join("tmp")].iter().chain(&log) {
             std::fs::create_dir_all(needed)?;
         }
-        let server = Self { dir, log, options, child: None, keep: false };
+        let server = Self { dir, log, options, child: None, keep: false, starts: 0 };
         mariadbd::install(&server.dir.join("data"))?;
         Ok(server)
     }
@@ -179,6 +189,9 @@ impl Server {
         command.arg("--plugin-load-add=ha_blackhole");
         if self.options.perdura {
             mariadbd::add_perdura(&mut command, &self.dir, self.log.as_deref());
+            let paths = self.options.place.iter().flat_map(|place| &place.log_paths);
+            let ways: Vec<String> = paths.map(|path| format!("--perdura-log-path={path}")).collect();
+            command.args(ways.get(self.starts % ways.len().max(1)));
         }
         command.args(&self.options.extra).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
@@ -190,6 +203,7 @@ impl Server {
         ensure!(self.child.is_none(), "the server runs already");
         let begun = Instant::now();
         self.child = Some(self.command()?.spawn().context("cannot run setpriv (package util-linux)")?);
+        self.starts += 1;
         loop {
             if let Ok(connection) = client::connect(&self.socket()) {
                 let took = begun.elapsed();

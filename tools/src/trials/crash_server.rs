@@ -38,7 +38,8 @@ struct Plan {
     rounds: u32,
 }
 
-/// `crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split]`. A run with
+/// `crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split]
+/// [--log-path NAME,...]`. A run with
 /// another engine tests the test itself.
 pub fn run(mut args: Args) -> Result<()> {
     let Some(place) = Place::wanted("crash-server", &mut args)? else { return Ok(()) };

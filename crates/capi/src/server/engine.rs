@@ -3,7 +3,7 @@
 use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counters;
-use perdura_engine::{Config, Engine, LogConfig};
+use perdura_engine::{Config, Engine, LogConfig, LogPath, PathConfig};
 use perdura_pmem::{FileMedium, Medium, Model, Options, SplitMedium};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, OsStr, c_char};
@@ -92,6 +92,12 @@ pub struct PerduraOptions {
     pub log_generations: u32,
     /// Log generations that the log may grow to.
     pub log_generations_max: u32,
+    /// The way of records to the medium, by its name. NULL and an empty text: the direct one.
+    pub log_path: *const c_char,
+    /// Bytes of the log buffer, for the ways that have one.
+    pub log_buffer_size: u64,
+    /// Granularity of the log's write-ahead in bytes, 0 for that of the way.
+    pub log_write_ahead_size: u32,
     /// How long a transaction waits for a row lock if no statement has said it, in milliseconds.
     pub lock_wait_ms: u64,
     /// DRAM that a transaction's write set may take before its words are spilled to the medium, in
@@ -106,7 +112,8 @@ pub struct PerduraOptions {
 /// MEDIUM, NOT_SUPPORTED (the model), CONFIGURATION, DAMAGED, DEVICE_FULL.
 ///
 /// # Safety
-/// `options` must be readable, its directory a C string, its model NULL or one, `engine` writable.
+/// `options` must be readable, its directory a C string, its model and its log path NULL or one,
+/// `engine` writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *mut *mut PerduraEngine) -> PerduraCode {
     call(None, || {
@@ -163,6 +170,7 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
             lane_bytes: options.log_lane_size,
             generations: options.log_generations,
             generations_max: options.log_generations_max,
+            path: log_path(options)?,
             ..LogConfig::default()
         },
         data_file_bytes: options.data_file_size,
@@ -182,6 +190,22 @@ fn open(options: &PerduraOptions, directory: &CStr, model: Option<Model>) -> Out
         ..defaults
     };
     Ok(Engine::open(medium, config)?)
+}
+
+/// The way of records to the medium.
+fn log_path(options: &PerduraOptions) -> Outcome<PathConfig> {
+    // SAFETY: as the caller of perdura_open vouches for.
+    let path = match unsafe { options.log_path.as_ref() } {
+        None => LogPath::default(),
+        Some(name) => {
+            // SAFETY: as above.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+            let named = |error: perdura_log::Error| perdura_engine::Error::from(error);
+            if name.is_empty() { LogPath::default() } else { name.parse().map_err(named)? }
+        }
+    };
+    let (buffer_bytes, write_ahead_bytes) = (options.log_buffer_size, options.log_write_ahead_size);
+    Ok(PathConfig { path, buffer_bytes, write_ahead_bytes, ..PathConfig::default() })
 }
 
 fn not_utf8(what: &str) -> Failure {

@@ -146,6 +146,9 @@ fn open_at(directory: &tempfile::TempDir) -> Result<*mut PerduraEngine, PerduraC
         log_lane_size: 256 << 10,
         log_generations: 2,
         log_generations_max: 4,
+        log_path: null(),
+        log_buffer_size: 1 << 20,
+        log_write_ahead_size: 0,
         lock_wait_ms: WAIT_MS,
         transaction_memory: 1 << 20,
     };

@@ -5,12 +5,14 @@ use crate::error::{Error, Result};
 use crate::medium::Granularity;
 use crate::region::{Backing, Functions, PLAIN};
 use parking_lot::Mutex;
+use rustix::fs::fdatasync;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
@@ -37,6 +39,8 @@ pub(super) struct FileMapping {
     functions: Functions,
     /// The blocks were given back. Locked while pages are populated, which would take blocks again.
     released: Mutex<bool>,
+    /// Opened when the file is first written to.
+    written: OnceLock<File>,
 }
 
 // SAFETY: the mapping is process-wide; access through it is ordered by the region's users.
@@ -58,8 +62,8 @@ impl FileMapping {
         let len = usize::try_from(len).map_err(|_| failed(Errno::FBIG.into()))?;
         let sharing = if synchronous { Sharing::Synchronous } else { Sharing::Shared };
         let address = map_aligned(file, len, sharing).map_err(|errno| failed(errno.into()))?;
-        let mut mapping =
-            FileMapping { name: what.to_owned(), address, len, functions: PLAIN, released: Mutex::new(false) };
+        let (name, released, written) = (what.to_owned(), Mutex::new(false), OnceLock::new());
+        let mut mapping = FileMapping { name, address, len, functions: PLAIN, released, written };
         mapping.functions = mapping.choose(file, granularity).map_err(failed)?;
         Ok(mapping)
     }
@@ -83,6 +87,17 @@ impl FileMapping {
         // SAFETY: the range is mapped from this file, and the Map is dropped before it is unmapped.
         let map = unsafe { Map::from_existing(&source, self.address, self.len, granularity) }?;
         Ok(*chosen.get_or_init(|| map.functions()))
+    }
+
+    /// The file, to be written to.
+    fn written(&self) -> Result<&File> {
+        if let Some(file) = self.written.get() {
+            return Ok(file);
+        }
+        let opened = File::options().write(true).open(&self.name);
+        let file =
+            opened.map_err(|source| Error::from_io(&self.name, "opening for writing", self.len as u64, source))?;
+        Ok(self.written.get_or_init(|| file))
     }
 
     fn at(&self, offset: u64) -> *mut c_void {
@@ -135,6 +150,18 @@ impl Backing for FileMapping {
         // they were, or zero. A file system that cannot punch holes keeps the blocks until the file
         // is unmapped.
         let _ = unsafe { madvise(self.address, self.len.next_multiple_of(PAGE), Advice::LinuxRemove) };
+    }
+
+    fn write_file(&self, offset: u64, source: &[u8]) -> Result<bool> {
+        let written = self.written()?.write_all_at(source, offset);
+        written.map_err(|error| Error::from_io(&self.name, "writing", source.len() as u64, error))?;
+        Ok(true)
+    }
+
+    fn sync_file(&self) -> Result<bool> {
+        let synced = fdatasync(self.written()?);
+        synced.map_err(|errno| Error::from_io(&self.name, "sync", 0, errno.into()))?;
+        Ok(true)
     }
 
     fn rename(&mut self, name: &str) {

@@ -73,6 +73,8 @@ pub(super) struct WrittenFile {
     /// Writes past the page cache, if the file system has such writes; and through it.
     direct: Option<File>,
     cached: File,
+    /// Writes to the page cache only, from its first use on: then all else goes through that, too.
+    buffered: OnceLock<File>,
     /// Most that one call writes.
     write_bytes_max: usize,
     syncs: Arc<Syncs>,
@@ -151,6 +153,7 @@ impl WrittenFile {
             sector,
             direct,
             cached,
+            buffered: OnceLock::new(),
             write_bytes_max,
             syncs,
             writes,
@@ -256,11 +259,13 @@ impl WrittenFile {
             let left = (range.end - at) as usize;
             let whole = left - left % self.sector as usize;
             let written = match &self.direct {
-                Some(direct) if whole > 0 => match self.write_once(direct, at, whole) {
-                    // Not here, or not at such a place.
-                    Err(Errno::INVAL) => self.write_once(&self.cached, at, left),
-                    written => written,
-                },
+                Some(direct) if whole > 0 && self.buffered.get().is_none() => {
+                    match self.write_once(direct, at, whole) {
+                        // Not here, or not at such a place.
+                        Err(Errno::INVAL) => self.write_once(&self.cached, at, left),
+                        written => written,
+                    }
+                }
                 _ => self.write_once(&self.cached, at, left),
             };
             match written {
@@ -279,6 +284,38 @@ impl WrittenFile {
         // that the caller waits for; the kernel copies or reads bytes, whatever they are.
         let count = unsafe { libc::pwrite(file.as_raw_fd(), source, len.min(self.write_bytes_max), at as libc::off_t) };
         usize::try_from(count).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+    }
+
+    /// Writes bytes to the page cache, from the memory, where they are stored first.
+    fn write_buffered(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let name = self.name.lock().clone();
+        if self.buffered.get().is_none() {
+            let opened = OpenOptions::new().write(true).open(&name);
+            let opened = opened.map_err(|error| Error::from_io(&name, "opening for writing", self.len, error))?;
+            let _ = self.buffered.set(opened);
+        }
+        let target = self.address.wrapping_byte_add(offset as usize).cast::<u8>();
+        // SAFETY: within this memory, as the region has checked; nobody else uses what is written.
+        unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        let file = self.buffered.get().expect("just opened");
+        let (mut at, end) = (offset, offset + source.len() as u64);
+        self.syncs.sync(&name, "write", || {
+            while at < end {
+                match self.write_once(file, at, (end - at) as usize) {
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(count) => at += count as u64,
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Syncs what was written so.
+    fn sync_buffered(&self) -> Result<()> {
+        let name = self.name.lock().clone();
+        self.syncs.sync(&name, "sync", || fdatasync(&self.cached))
     }
 
     /// Forgets what the file holds and what is noted of it. Its memory is given back.
@@ -443,6 +480,16 @@ impl Backing for WrittenBacking {
 
     fn forget(&self) {
         self.0.forget();
+    }
+
+    fn write_file(&self, offset: u64, source: &[u8]) -> Result<bool> {
+        self.0.write_buffered(offset, source)?;
+        Ok(true)
+    }
+
+    fn sync_file(&self) -> Result<bool> {
+        self.0.sync_buffered()?;
+        Ok(true)
     }
 }
 

@@ -5,6 +5,7 @@ use super::closing;
 use super::failing;
 use super::holding;
 use super::locking;
+use super::log_threads;
 use super::rekeyed;
 use super::scenario::{
     CONTENDED, CROWDED, EMPTIED, KEYS_BY_VALUE, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario,
@@ -20,7 +21,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 33] = [
+pub const DRILLS: [Drill; 35] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -51,6 +52,8 @@ pub const DRILLS: [Drill; 33] = [
     Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
     Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
     Drill { name: "failed sync", seeds: 60, run: failed_sync },
+    Drill { name: "failed sync of a path", seeds: 60, run: failed_sync_of_a_path },
+    Drill { name: "threads of the log", seeds: 24, run: threads_of_the_log },
     Drill { name: "settled checkpoints", seeds: 1, run: settled_checkpoints },
     Drill { name: "checkpoints by themselves", seeds: 1, run: checkpoints_by_themselves },
     Drill { name: "failed persist", seeds: 1, run: failed_persist },
@@ -150,6 +153,17 @@ fn tables_defined_anew(_seed: u64, _stall: Stall) -> Result<(), String> {
 /// A sync of a page medium fails, by the seed's number.
 fn failed_sync(seed: u64, _stall: Stall) -> Result<(), String> {
     failing::run(seed, scenario("pages")?.config())
+}
+
+/// The same with a log writer.
+fn failed_sync_of_a_path(seed: u64, _stall: Stall) -> Result<(), String> {
+    let name = if seed.is_multiple_of(2) { "classic, pages" } else { "nf" };
+    failing::run(seed, scenario(name)?.config())
+}
+
+/// Commits beside the threads of the log.
+fn threads_of_the_log(seed: u64, stall: Stall) -> Result<(), String> {
+    log_threads::run(seed, &medium(), scenario("mixed")?, scheduler(seed, stall))
 }
 
 /// A checkpoint of a medium that settles, and a recovery there.

@@ -60,7 +60,8 @@ fn commit_until_refused(engine: &Engine) -> Result<(BTreeSet<u64>, Option<u64>),
     Ok((acknowledged, None))
 }
 
-fn rows(engine: &Engine) -> perdura_engine::Result<BTreeSet<u64>> {
+/// Numbers of all rows of the table.
+pub(super) fn rows(engine: &Engine) -> perdura_engine::Result<BTreeSet<u64>> {
     let table = engine.table("t")?;
     let mut txn = engine.session(Isolation::ReadCommitted);
     let mut scan = txn.scan(&table);

@@ -6,7 +6,7 @@ use super::mix::Action::{
 };
 use super::mix::Mix;
 use super::scripts::{self, Script};
-use perdura_engine::{Config, LogConfig};
+use perdura_engine::{Config, LogConfig, LogPath, PathConfig};
 use std::time::Duration;
 
 /// A kind of run.
@@ -26,6 +26,8 @@ pub struct Scenario {
     pub is_paged: bool,
     /// Whether the log carries what small transactions write.
     pub by_value: bool,
+    /// Way of the log's records, and granularity of its write-ahead.
+    pub path: (LogPath, u32),
     /// Whether the tables have indexes.
     pub keyed: bool,
     /// Times the pool is opened. The process is killed in between.
@@ -62,6 +64,7 @@ const USUAL: Scenario = Scenario {
     script: None,
     is_paged: false,
     by_value: false,
+    path: (LogPath::Direct, 0),
     keyed: false,
     rounds: 1,
     scans: 0,
@@ -77,7 +80,7 @@ const USUAL: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 41] = [
+pub const SCENARIOS: [Scenario; 44] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -120,6 +123,58 @@ pub const SCENARIOS: [Scenario; 41] = [
         is_paged: true,
         lanes: 1,
         lane_bytes: 32 << 10,
+        ..USUAL
+    },
+    // A log writer and a log flusher, through a log buffer that is full at times.
+    Scenario {
+        name: "classic",
+        threads: 3,
+        transactions: 14,
+        mix: &[
+            (Insert, 4),
+            (Bulk, 1),
+            (Huge, 2),
+            (Update, 5),
+            (Delete, 1),
+            (Rollback, 1),
+            (Prepare, 3),
+            (Hold, 3),
+            (Checkpoint, 2),
+        ],
+        path: (LogPath::Classic, 2048),
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    // A log writer that makes durable what it writes.
+    Scenario {
+        name: "nf",
+        threads: 3,
+        transactions: 14,
+        mix: &[
+            (Insert, 4),
+            (Bulk, 1),
+            (Huge, 2),
+            (Update, 5),
+            (Delete, 1),
+            (Rollback, 1),
+            (Prepare, 3),
+            (Hold, 3),
+            (Checkpoint, 2),
+        ],
+        path: (LogPath::Nf, 1024),
+        first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    // As "classic", where a sector that is being written may be lost with all that it holds.
+    Scenario {
+        name: "classic, pages",
+        threads: 3,
+        transactions: 12,
+        mix: &[(Insert, 3), (Huge, 1), (Update, 5), (Delete, 1), (Prepare, 3), (Hold, 2), (Checkpoint, 1)],
+        is_paged: true,
+        path: (LogPath::Classic, 2048),
+        lane_bytes: 16 << 10,
+        first_file_bytes: 128 << 10,
         ..USUAL
     },
     // The log carries what small transactions write; large ones come between.
@@ -665,6 +720,12 @@ impl Scenario {
             generations: 2,
             generations_max: self.generations_max,
             shrink_after: self.shrink_after,
+            path: PathConfig {
+                path: self.path.0,
+                write_ahead_bytes: self.path.1,
+                buffer_bytes: 8 << 10,
+                ..PathConfig::default()
+            },
             ..LogConfig::default()
         };
         Config {

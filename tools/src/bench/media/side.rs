@@ -35,9 +35,9 @@ impl Placement {
 
     fn place(self) -> Place {
         match self {
-            Placement::Ssd => Place { medium: paths::disk(), log: None },
-            Placement::Split => Place { medium: paths::disk(), log: Some(paths::medium()) },
-            Placement::Pmem => Place { medium: paths::medium(), log: None },
+            Placement::Ssd => Place::new(paths::disk(), None),
+            Placement::Split => Place::new(paths::disk(), Some(paths::medium())),
+            Placement::Pmem => Place::new(paths::medium(), None),
         }
     }
 }

@@ -57,7 +57,7 @@ impl Trial {
     /// The same with the directory below `disk`.
     pub fn below(disk: &Path) -> Result<Trial> {
         crate::drive::server::remove_leftovers(disk)?;
-        let place = Place { medium: paths::medium(), log: None };
+        let place = Place::new(paths::medium(), None);
         let extra = ["--perdura=FORCE", "--perdura-checkpoint-interval=1", "--perdura-data-file-size=4194304"];
         let extra = extra.map(str::to_owned).to_vec();
         let server = Server::create(Options { perdura: true, place: Some(place), extra, ..Options::default() })?;

@@ -43,6 +43,7 @@ pub const ORDERS: &[Order] = &[
             "generation superfile",
             "need superblock",
             "config group group_commit lane_pins scan",
+            "path",
             "atomic error format publication stages watermark",
         ],
     },

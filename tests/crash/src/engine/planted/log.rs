@@ -5,6 +5,42 @@ use perdura_pmem::Mutant;
 
 pub(super) const PLANTED: &[Planted] = &[
     planted(
+        Mutant::WriterLeapsOverGap,
+        "log/path, the order of the log writer",
+        "the log writer takes for filled what has a place in the log buffer",
+        "classic",
+    ),
+    planted(
+        Mutant::FlusherCountsLaterWrites,
+        "(I1), log/path",
+        "the log flusher counts what was written during its sync",
+        "classic",
+    ),
+    planted(
+        Mutant::BlockOfTwoWrites,
+        "(I2), log/path, padding",
+        "a record goes to a block that is being written",
+        "classic, pages",
+    ),
+    planted(
+        Mutant::WriteAheadOverRecords,
+        "(I2), log/path, write-ahead",
+        "zeros are written ahead over records",
+        "classic",
+    ),
+    planted(
+        Mutant::CommitsAnnouncedUnwritten,
+        "(I1), log/path, notifiers",
+        "a commit is announced while its record is in the log buffer",
+        "classic",
+    ),
+    planted(
+        Mutant::NotifierWakesOneSlot,
+        "log/path, notifiers",
+        "a notifier wakes those at the last slot that was passed only",
+        "threads of the log",
+    ),
+    planted(
         Mutant::ClosedGapForgetsMarks,
         "log/watermark.rs, a closed gap",
         "marks beyond the gap that was closed are forgotten",
