@@ -46,8 +46,8 @@ pub fn fence_later(region: &Region) {
     }
 }
 
-/// Waits until what anybody has stored by [`publish_later`] or [`fence_later`] on the medium of `region` is durable,
-/// or the medium has failed.
+/// Waits until what anybody has left to [`publish_later`] or [`fence_later`] on the medium of
+/// `region` is durable, or the medium has failed.
 pub fn wait_published(region: &Region) {
     if let Some((publish, address)) = region.publisher(0) {
         // SAFETY: a word of a region, which lives.
