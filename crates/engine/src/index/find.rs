@@ -2,11 +2,13 @@
 
 use super::leaf::{LeafBytes, LeafId, bits, damaged};
 use super::leaf_order::LeafEnd;
-use super::leaf_shadow::View;
+use super::leaf_shadow::{LeafShadow, View};
 use super::page::Page;
 use super::table_index::Index;
 use crate::error::Result;
 use crate::format::{entry_key, entry_row};
+use crate::shadow::page::OwnView;
+use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use perdura_tree::Place;
 use std::borrow::Cow;
@@ -17,6 +19,35 @@ enum Step<'i> {
     Here,
     /// A vacant leaf, and the low key of the next one that is not.
     Onward(Option<&'i [u8]>),
+}
+
+/// The keys of a search: all that begin with some bytes, or the one key that they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Beginning<'k> {
+    /// The bytes.
+    pub start: &'k [u8],
+    /// They are a whole key.
+    pub is_whole: bool,
+}
+
+impl Beginning<'_> {
+    /// The slots among `slots` whose entries may be met.
+    fn candidates(&self, leaf: &LeafBytes<'_>, slots: u64) -> u64 {
+        if self.is_whole { leaf.candidates(slots, self.start) } else { slots }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        if self.is_whole { key == self.start } else { key.starts_with(self.start) }
+    }
+}
+
+/// The row of an entry that a search has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// The entry counts.
+    There(u64),
+    /// Another transaction inserts or deletes it.
+    Undecided(u64),
 }
 
 impl Index {
@@ -42,17 +73,30 @@ impl Index {
         view: &View<'_>,
         body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
+        let seen = |shadow: Option<&LeafShadow>, valid| shadow.map_or(valid, |shadow| shadow.seen(valid, view));
+        self.read_slots((leaf, place), view.snapshot, seen, body)
+    }
+
+    /// As [`Index::read_leaf`], with the slots that `chosen` takes: of those that count, and of
+    /// what the shadow says if it has to be asked.
+    #[inline(always)]
+    fn read_slots<'i, S, T>(
+        &'i self,
+        (leaf, place): (LeafId, &Place<'_>),
+        snapshot: Csn,
+        chosen: impl Fn(Option<&LeafShadow>, u64) -> S,
+        body: &mut impl FnMut(&LeafBytes<'i>, S, LeafEnd<'i>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
         let end = self.order().end_of(place);
-        let mark = slot.quiet(view.snapshot);
+        let mark = slot.quiet(snapshot);
         let shadow = if mark.is_none() { slot.lock_existing() } else { None };
         if mark.is_none() && shadow.is_none() {
             return Ok(None);
         }
-        let found = match (bytes.valid(), &shadow) {
-            (Some(valid), None) => body(&bytes, valid, end),
-            (Some(valid), Some(shadow)) => body(&bytes, shadow.seen(valid, view), end),
-            (None, _) => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
+        let found = match bytes.valid() {
+            Some(valid) => body(&bytes, chosen(shadow.as_deref(), valid), end),
+            None => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
         };
         let is_still = mark.is_none_or(|mark| slot.is_still(mark));
         // Planted: it is not the leaf any more.
@@ -84,6 +128,52 @@ impl Index {
             match found {
                 Some((None, Some(next))) => from = Some(next),
                 found => return Ok(found.and_then(|(row, _)| row)),
+            }
+        }
+    }
+
+    /// The row of an entry of the search that counts for the transaction `own`, and that
+    /// `is_left_out` does not leave out; if there is none, of one that another transaction inserts
+    /// or deletes. The caller holds a snapshot.
+    pub(crate) fn meet(
+        &self,
+        search: Beginning<'_>,
+        own: Option<OwnView<'_>>,
+        is_left_out: impl Fn(u64) -> bool,
+    ) -> Result<Option<Met>> {
+        self.check()?;
+        let view = View { snapshot: Csn::MAX, own };
+        let chosen = |shadow: Option<&LeafShadow>, valid| match shadow {
+            None => (valid, 0),
+            Some(shadow) => (shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer))),
+        };
+        let (mut from, mut undecided): (Option<Vec<u8>>, Option<u64>) = (None, None);
+        loop {
+            let mut body = |leaf: &LeafBytes<'_>, (seen, open): (u64, u64), end: LeafEnd<'_>| {
+                let high = if from.is_none() { end.near() } else { end.high() };
+                let (mut there, mut undecided) = (None, None);
+                for slot in bits(search.candidates(leaf, seen | open)) {
+                    let entry =
+                        leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+                    let is_met = search.has(entry_key(entry)) && high.is_none_or(|high| entry < high);
+                    if is_met && !is_left_out(entry_row(entry)) {
+                        let met = if open >> slot & 1 == 0 { &mut there } else { &mut undecided };
+                        met.get_or_insert(entry_row(entry));
+                    }
+                }
+                let next = high.filter(|high| high.starts_with(search.start)).map(<[u8]>::to_vec);
+                Ok((there, undecided, next))
+            };
+            let at = from.as_deref().unwrap_or(search.start);
+            let found = self
+                .order()
+                .at_place(at, |leaf, place| self.read_slots((leaf, place), Csn::MAX, &chosen, &mut body))?;
+            let Some((there, open, next)) = found else { return Ok(None) };
+            undecided = undecided.or(open);
+            match (there, next) {
+                (Some(row), _) => return Ok(Some(Met::There(row))),
+                (None, Some(next)) => from = Some(next),
+                (None, None) => return Ok(undecided.map(Met::Undecided)),
             }
         }
     }
