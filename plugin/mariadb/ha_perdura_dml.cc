@@ -78,6 +78,9 @@ int ha_perdura::write_row(const uchar *record)
   PerduraKey keys[MAX_KEY];
   if (unlikely(!make_keys(record, keys)))
     return HA_ERR_INDEX_COL_TOO_LONG;
+  if (unlikely(m_foreign != nullptr))
+    if (int error= check_parents(nullptr, record, nullptr))
+      return error == HA_ERR_NO_REFERENCED_ROW ? refuse_row(record, keys) : error;
   PerduraCode code= perdura_insert(m_cursor, m_session, record, keys);
   if (m_values_wanted)
     m_values_wanted--;
@@ -115,6 +118,11 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
 {
   if (const int error= row_lock_error())
     return error;
+  return likely(!m_foreign) ? update_alone(before, after) : update_referring(before, after, nullptr);
+}
+
+int ha_perdura::update_alone(const uchar *before, const uchar *after)
+{
   /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a
      versioned table or for REPLACE it does not compare. */
   if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
@@ -137,6 +145,11 @@ int ha_perdura::delete_row(const uchar *record)
 {
   if (const int error= row_lock_error())
     return error;
+  return likely(!m_foreign) ? delete_alone(record) : delete_referring(record, nullptr);
+}
+
+int ha_perdura::delete_alone(const uchar *record)
+{
   PerduraKey keys[MAX_KEY];
   make_keys(record, keys);
   PerduraCode code= perdura_delete(m_cursor, m_session, keys);

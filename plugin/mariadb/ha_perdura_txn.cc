@@ -452,6 +452,8 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   const PerduraLock lock= lock_for(thd, lock_type);
   m_locks= lock != PERDURA_LOCK_NONE;
   m_may_sample= true;
+  if (lock == PERDURA_LOCK_WRITE)
+    refresh_references();
   PerduraCode code= perdura_cursor_prepare(m_cursor, lock, skip_locked);
   if (unlikely(m_may_owe_limit) && code == PERDURA_CODE_OK && lock == PERDURA_LOCK_WRITE)
     code= keep_limit();

@@ -31,6 +31,7 @@
 #include "sql_i_s.h"
 #include "sql_plugin.h"
 #include "sql_select.h"
+#include "sql_show.h"
 #include "sql_table.h"
 #include "table.h"
 
@@ -62,6 +63,8 @@ constexpr bool SNAPSHOT_ISOLATION_DEFAULT= MYSQL_VERSION_ID >= 110602;
    transaction again after the waiter's. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
+/* The table that the server has opened for an engine's cascades; exported without a header. */
+TABLE *find_fk_open_table(THD *thd, const char *db, size_t db_length, const char *table, size_t table_length);
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 

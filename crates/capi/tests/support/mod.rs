@@ -86,6 +86,17 @@ impl Pool {
         unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
     }
 
+    /// Creates a table with foreign keys.
+    pub fn create_referring(&self, path: &str, indexes: &[PerduraIndex], keys: &[PerduraForeignKey]) -> PerduraCode {
+        let path = CString::new(path).unwrap();
+        let fields = fields();
+        let (foreign_keys, foreign_key_count) = (keys.as_ptr(), keys.len());
+        let definition =
+            PerduraDefinition { foreign_keys, foreign_key_count, ..definition(&fields, b"v1", b"frm", indexes) };
+        // SAFETY: all pointers are to live values.
+        unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
+    }
+
     pub fn open(&self, path: &str, version: &[u8]) -> Result<Cursor, PerduraCode> {
         self.open_with(path, version, &[])
     }
@@ -185,6 +196,8 @@ fn definition(fields: &[PerduraField], version: &[u8], frm: &[u8], indexes: &[Pe
         null_bytes: 1,
         indexes: indexes.as_ptr(),
         index_count: indexes.len(),
+        foreign_keys: null(),
+        foreign_key_count: 0,
     }
 }
 
