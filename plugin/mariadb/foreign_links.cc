@@ -45,6 +45,7 @@ bool Link::find_other(const TABLE *table)
     const uint own= column_of(table->s, own_columns()[part]);
     if (own == UINT_MAX || !is_comparable(field, table->field[own]))
       return false;
+    m_columns.push_back({own, key.key_part[part].fieldnr - 1U});
     m_form[part]= {field->real_maybe_null(), (key.key_part[part].key_part_flag & HA_REVERSE_SORT) != 0};
   }
   m_is_whole= key.user_defined_key_parts == other_columns().size();

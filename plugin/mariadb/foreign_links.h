@@ -54,6 +54,9 @@ public:
   PerduraReference *rows() const { return m_rows; }
   uint index() const { return m_index; }
   const std::vector<Key_images::Form> &form() const { return m_form; }
+  /* The numbers of a column of the key, once the other table was found. */
+  uint own_column(size_t column) const { return m_columns[column].own; }
+  uint other_column(size_t column) const { return m_columns[column].other; }
 
   Reference reference;
 
@@ -61,6 +64,11 @@ private:
   bool m_is_child, m_is_known= false, m_is_whole= false;
   uint m_index= 0;
   std::vector<Key_images::Form> m_form;
+  struct Column
+  {
+    uint own, other;
+  };
+  std::vector<Column> m_columns;
   PerduraReference *m_rows= nullptr;
 };
 

@@ -406,15 +406,14 @@ int ha_perdura::begin_cascade(THD *thd)
 bool ha_perdura::follow(const Link &link, const Row_change &change, TABLE *child, bool is_null) const
 {
   const TABLE *parent= table;
-  const Reference &reference= link.reference;
   const uchar *after= change.after;
   const my_ptrdiff_t place= after ? after - parent->record[0] : 0;
-  for (size_t i= 0; i < reference.columns.size(); i++)
+  for (size_t i= 0; i < link.reference.columns.size(); i++)
   {
     if (!is_null && m_foreign->is_same_column(link, i, change.before, after))
       continue;
-    Field *to= child->field[column_of(child->s, reference.columns[i])];
-    Field *from= parent->field[column_of(parent->s, reference.parent_columns[i])];
+    Field *to= child->field[link.other_column(i)];
+    Field *from= parent->field[link.own_column(i)];
     if (is_null || from->is_null_in_record(after))
     {
       if (!to->real_maybe_null())

@@ -7,18 +7,18 @@
 //! exclusively before it looks for references. So one of two that meet waits for the other, and
 //! then sees what it did (docs/foreign-keys.md).
 
-use super::direction::Direction;
 use super::index_scan::index_of;
 use super::keys::{UndecidedKey, rid_of};
 use super::session::Session;
 use crate::error::Result;
-use crate::format::Rid;
+use crate::format::{Rid, entry_key, entry_row};
 use crate::index::find::{Beginning, Met};
+use crate::index::leaf_shadow::View;
+use crate::index::page::Page;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::table::Table;
-use crate::table::visibility::ReadView;
+use perdura_log::Csn;
 use rustc_hash::FxHashSet;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// Keys of an index that rows refer to, or by which they refer to others.
@@ -87,15 +87,30 @@ impl Session {
     /// # Errors
     /// As for [`Session::lock_referenced`].
     pub fn lock_referring(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>) -> Result<Vec<Rid>> {
-        let mut scan = self.index(table, key.index).scan(ReadView::Newest);
-        scan.seek(self, Bound::Included(key.start), Direction::Forward)?;
         let mut rows = Vec::new();
-        while let Some(rid) = scan.next(self)? {
-            if !scan.key().starts_with(key.start) {
+        if self.meet(table, key, |_| false)?.is_none() {
+            return Ok(rows);
+        }
+        // A scan would end a step of the transaction: of many cascades each would have its own.
+        let (mut page, mut from) = (Page::default(), key.start.to_vec());
+        loop {
+            let view = View { snapshot: Csn::MAX, own: self.writes().view(table.id(), u64::MAX) };
+            let found = index_of(table, key.index)?.page_from(&from, &view, &mut page);
+            if !found.map_err(|error| error.in_index(key.index))? {
                 break;
             }
-            self.locks().lock_row(table, rid, LockMode::Exclusive)?;
-            rows.push(rid);
+            let entries = (page.place_of(&from)..page.len()).map(|at| page.entry(at));
+            let met: Vec<u64> =
+                entries.take_while(|entry| entry_key(entry).starts_with(key.start)).map(entry_row).collect();
+            for row in met {
+                let rid = rid_of(table, row)?;
+                self.locks().lock_row(table, rid, LockMode::Exclusive)?;
+                rows.push(rid);
+            }
+            match page.high() {
+                Some(high) if high.starts_with(key.start) => from = high.to_vec(),
+                _ => break,
+            }
         }
         self.lock_late_comers(table, key, &mut rows)?;
         Ok(rows)
