@@ -13,8 +13,8 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* Which foreign keys a table gets: those of the statement, of which the server hands over no others,
-   and those that it has had and keeps. What a foreign key may be follows InnoDB. */
+/* Which foreign keys a table gets: those of the statement, of which the server hands over no
+   others, and those that it has had and keeps. What a foreign key may be follows InnoDB. */
 
 #include "foreign_definitions.h"
 #include "virtual_columns.h"

@@ -13,9 +13,9 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-/* The foreign keys of one open table, those that it has and those that refer to it, and the look-ups
-   at their other ends. A look-up needs no open table there: the crates have the rows, and the
-   pool's definition of the other table tells which index has the columns, and how its keys are
+/* The foreign keys of one open table, those that it has and those that refer to it, and the
+   look-ups at their other ends. A look-up needs no open table there: the crates have the rows, and
+   the pool's definition of the other table tells which index has the columns, and how its keys are
    made of them. */
 
 #ifndef PERDURA_FOREIGN_LINKS_H

@@ -156,13 +156,13 @@ public:
   bool was_semi_consistent_read() override;
   const COND *cond_push(const COND *condition) override;
 
-  /* -- changes (ha_perdura_dml.cc) */
+  /* -- changes (ha_perdura_dml.cc, and ha_perdura_foreign.cc where there are foreign keys) */
   int extra(ha_extra_function operation) override;
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
   int delete_row(const uchar *record) override;
 
-  /* -- foreign keys (ha_perdura_foreign.cc) */
+  /* -- foreign keys (ha_perdura_references.cc; ha_perdura_foreign.cc for the rows of parents) */
   char *get_foreign_key_create_info() override;
   void free_foreign_key_create_info(char *text) override;
   int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;

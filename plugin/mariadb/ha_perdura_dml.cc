@@ -14,7 +14,7 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* INSERT, UPDATE, DELETE: one call into the crates for each row, with the keys that the row has,
-   gets or loses. */
+   gets or loses. ha_perdura_foreign.cc has those of rows that others refer to. */
 
 #include "ha_perdura.h"
 
@@ -114,13 +114,6 @@ static bool is_same_row(const TABLE *table)
   return std::all_of(table->field, end, is_kept) && std::all_of(table->field, end, is_same);
 }
 
-int ha_perdura::update_row(const uchar *before, const uchar *after)
-{
-  if (const int error= row_lock_error())
-    return error;
-  return likely(!m_foreign) ? update_alone(before, after) : update_referring(before, after, nullptr);
-}
-
 int ha_perdura::update_alone(const uchar *before, const uchar *after)
 {
   /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a
@@ -139,13 +132,6 @@ int ha_perdura::update_alone(const uchar *before, const uchar *after)
     return failed(code);
   const Field *counted= table->found_next_number_field;
   return counted && bitmap_is_set(table->write_set, counted->field_index) ? pass_auto_increment(after, false) : 0;
-}
-
-int ha_perdura::delete_row(const uchar *record)
-{
-  if (const int error= row_lock_error())
-    return error;
-  return likely(!m_foreign) ? delete_alone(record) : delete_referring(record, nullptr);
 }
 
 int ha_perdura::delete_alone(const uchar *record)

@@ -2,7 +2,8 @@
 //!
 //! Owns the packed form of a row ([`codec`]) and the stored form of a table's definition
 //! ([`definition`], [`layout`], [`foreign_key`]). From the bottom up: `bytes`, `copy`, `pad`;
-//! `layout`, `foreign_key`; `definition`, `codec`. Stands on nothing else in this crate, nor on the engine.
+//! `layout`, `foreign_key`; `definition`, `codec`. Stands on nothing else in this crate, nor on the
+//! engine.
 //!
 //! Invariant: stored bytes are not trusted. Whatever they are, reading them stays within them and
 //! within the record.

@@ -11,10 +11,11 @@
 //! about it.
 //!
 //! From the bottom up: `code`, `call`; `name`, `definition`, `counter`, `references`, `engine`,
-//! `key`; `table`, `discovery`, `cleanup`, `backup`, `status`, `report`, `value`, `information`; `hooks`,
-//! `session_client`, `session`; `statement`, `transaction`, `savepoint`, `xa`; `index_position`,
-//! `cursor`, `index_reads`, `handler`; `rows`, `index`, `auto_increment`, `replication`, `check`,
-//! `alter`, `sequence`, `foreign_keys`. Stands on the engine and on [`crate::row`].
+//! `key`; `table`, `discovery`, `cleanup`, `backup`, `status`, `report`, `value`, `information`;
+//! `hooks`, `session_client`, `session`; `statement`, `transaction`, `savepoint`, `xa`;
+//! `index_position`, `cursor`, `index_reads`, `handler`; `rows`, `index`, `auto_increment`,
+//! `replication`, `check`, `alter`, `sequence`, `foreign_keys`. Stands on the engine and on
+//! [`crate::row`].
 //!
 //! Invariant: after a panic the pool fails stop (I11), so that nothing that the panic left half
 //! changed is written.

@@ -34,8 +34,8 @@ pub struct Definition<'a> {
     /// The server's definition, opaque here. Empty for a partition, whose definition the server
     /// keeps.
     pub frm: &'a [u8],
-    /// The foreign keys, as [`foreign_key::encode`](super::foreign_key::encode) makes them; empty if
-    /// there are none.
+    /// The foreign keys, as [`encode`](super::foreign_key::encode) makes them; empty if there are
+    /// none.
     pub foreign_keys: &'a [u8],
 }
 

@@ -23,9 +23,9 @@ pub struct ForeignKey {
     pub parent: String,
     /// The columns, each with the one of the parent.
     pub columns: Vec<(String, String)>,
-    /// What becomes of the row when the parent's is deleted.
+    /// The action when the parent's row is deleted, by the server's number.
     pub on_delete: u8,
-    /// What becomes of the row when the parent's key changes.
+    /// The action when the parent's key changes.
     pub on_update: u8,
     /// The table is a copy that the server fills, and its rows hold to the key already.
     pub is_carried: bool,

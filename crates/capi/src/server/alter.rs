@@ -123,8 +123,8 @@ pub struct PerduraRenamedColumn {
 
 /// Puts an alteration into force, durably, with the definition that the server has from now on; and
 /// ends it. Foreign keys of other tables that name one of the `renamed_count` columns `renamed`
-/// follow in the same commit. Snapshots from before cannot read the table if it has new indexes. Other cursors on the
-/// table must be closed.
+/// follow in the same commit. Snapshots from before cannot read the table if it has new indexes.
+/// Other cursors on the table must be closed.
 ///
 /// # Errors
 /// NOT_FOUND, LOCK_WAIT_TIMEOUT, DEVICE_FULL, READ_ONLY_POOL: the table is as it was.

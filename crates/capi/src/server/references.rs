@@ -144,7 +144,7 @@ impl References {
             if is_users && key.parent == from {
                 key.parent = to.to_owned();
             }
-            key.is_carried &= !(is_own && !name::is_of_server(to));
+            key.is_carried &= !is_own || name::is_of_server(to);
             key
         };
         let others = state.children.get(from).into_iter().flatten().filter(|child| is_users && *child != from);

@@ -165,9 +165,8 @@ impl Index {
                 Ok((there, undecided, next))
             };
             let at = from.as_deref().unwrap_or(search.start);
-            let found = self
-                .order()
-                .at_place(at, |leaf, place| self.read_slots((leaf, place), Csn::MAX, &chosen, &mut body))?;
+            let found =
+                self.order().at_place(at, |leaf, place| self.read_slots((leaf, place), Csn::MAX, chosen, &mut body))?;
             let Some((there, open, next)) = found else { return Ok(None) };
             undecided = undecided.or(open);
             match (there, next) {

@@ -97,8 +97,8 @@ impl Registered {
         self.definition.read().clone()
     }
 
-    /// Notes a definition that differs in the creator's bytes alone, after the commit that gives it.
-    /// Whoever has the table open need not know.
+    /// Notes a definition that differs in the creator's bytes alone, after the commit that gives
+    /// it. Whoever has the table open need not know.
     pub(crate) fn set_definition(&self, definition: Definition) {
         *self.definition.write() = definition;
     }

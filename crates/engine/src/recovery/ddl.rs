@@ -122,7 +122,7 @@ pub(crate) fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
 /// A table, and the creator's bytes that its definition gets.
 pub type Redefinition = (String, Vec<u8>);
 
-/// What the register learns of redefined tables after the commit.
+/// Redefined tables, of which the register learns after the commit.
 pub(super) struct Redefined(Vec<(Arc<Registered>, Definition)>);
 
 /// Gives tables other bytes of their creator, in a DDL transaction. Nothing else of them changes.
