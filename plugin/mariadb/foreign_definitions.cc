@@ -273,8 +273,6 @@ int Foreign_definitions::check_types(const Reference &key, const TABLE_SHARE *pa
 /* Checks that the table still has what a key of another one refers to. */
 int Foreign_definitions::check_referring(const Reference &key)
 {
-  if (m_form->versioned())
-    return refuse(key, "a table with system versioning cannot be referred to");
   Table_share child(m_thd, key.child);
   for (size_t i= 0; i < key.columns.size(); i++)
   {
@@ -292,7 +290,10 @@ int Foreign_definitions::check_referring(const Reference &key)
 
 int Foreign_definitions::check()
 {
-  std::vector<Reference> referring= references_of(m_source.path().c_str(), PERDURA_KEYS_OF_PARENT);
+  std::vector<Reference> referring;
+  /* Nobody refers to a temporary table, but maybe to another one of its name. */
+  if (!m_is_temporary)
+    referring= references_of(m_source.path().c_str(), PERDURA_KEYS_OF_PARENT);
   if (m_form->s->partition_info_str && (!m_list.empty() || !referring.empty()))
   {
     my_error(ER_FEATURE_NOT_SUPPORTED_WITH_PARTITIONING, MYF(0), "FOREIGN KEY");
@@ -301,6 +302,8 @@ int Foreign_definitions::check()
   for (size_t i= 0; i < m_list.size(); i++)
     if (int error= check_own(m_list[i], i >= m_kept))
       return error;
+  if (m_form->versioned() && !referring.empty())
+    return refuse(referring.front(), "a table with system versioning cannot be referred to");
   if (!checks_foreign_keys(m_thd))
     return 0;
   for (Reference &key : referring)

@@ -54,6 +54,30 @@ bool Link::find_other(const TABLE *table)
   return m_rows != nullptr;
 }
 
+Referring_rows::~Referring_rows()
+{
+  if (m_referring)
+    perdura_referring_end(m_referring);
+}
+
+PerduraCode Referring_rows::look_up(const Link &link, PerduraSession *session, PerduraReferenceKey key)
+{
+  return perdura_referring_begin(link.rows(), session, key, &m_referring);
+}
+
+extern "C" {
+static void take_row(void *rows, uint64_t row)
+{
+  static_cast<std::vector<uint64_t> *>(rows)->push_back(row);
+}
+}
+
+PerduraCode Referring_rows::next(PerduraSession *session)
+{
+  m_rows.clear();
+  return perdura_referring_next(m_referring, session, take_row, &m_rows);
+}
+
 /* Whether the table has all columns of a key. One that refers to columns that a table had before it
    was made anew, without checks, refers to no row. */
 static bool has_columns(const TABLE *table, const std::vector<std::string> &columns)
@@ -63,14 +87,18 @@ static bool has_columns(const TABLE *table, const std::vector<std::string> &colu
 
 Foreign_keys::Foreign_keys(TABLE *table, std::vector<Reference> own_keys, std::vector<Reference> referring_keys)
 {
+  /* A row's entries are written index by index, and checked as they come. */
+  std::stable_sort(own_keys.begin(), own_keys.end(), [table](const Reference &one, const Reference &other) {
+    return index_of(table->s, table->key_info, one.columns) < index_of(table->s, table->key_info, other.columns);
+  });
   own.reserve(own_keys.size());
   referring.reserve(referring_keys.size());
   for (Reference &reference : own_keys)
     if (has_columns(table, reference.columns))
-      own.emplace_back(std::move(reference), true);
+      own.emplace_back(std::move(reference), true, index_of(table->s, table->key_info, reference.columns));
   for (Reference &reference : referring_keys)
     if (has_columns(table, reference.parent_columns))
-      referring.emplace_back(std::move(reference), false);
+      referring.emplace_back(std::move(reference), false, index_of(table->s, table->key_info, reference.parent_columns));
   std::vector<std::vector<uint>> lists;
   const auto add= [&](const std::vector<std::string> &names) {
     std::vector<uint> columns;
@@ -122,14 +150,41 @@ bool Foreign_keys::is_same_column(const Link &link, size_t column, const uchar *
 
 bool Foreign_keys::refers_to_itself(const Link &link, const uchar *record)
 {
-  if (!link.is_to_itself())
+  if (!link.is_to_itself() || link.index() >= link.own_index())
     return false;
   PerduraKey one, other;
-  const uint list= list_of(link);
-  const uint of_parent= list + static_cast<uint>(own.size() + referring.size());
-  return m_images->make_in_form(list, record, link.form(), &one) == Key_images::Made::KEY &&
-         m_images->make_in_form(of_parent, record, link.form(), &other) == Key_images::Made::KEY && one.length == other.length &&
+  return m_images->make_in_form(list_of(link), record, link.form(), &one) == Key_images::Made::KEY &&
+         m_images->make_in_form(list_of_parent(link), record, link.form(), &other) == Key_images::Made::KEY && one.length == other.length &&
          !memcmp(one.bytes, other.bytes, one.length);
+}
+
+/* A key that refers to the table itself, as one of its own. */
+const Link *Foreign_keys::own_side(const Link &link) const
+{
+  const auto is_it= [&link](const Link &other) { return other.reference.name == link.reference.name; };
+  const auto found= std::find_if(own.begin(), own.end(), is_it);
+  return link.is_to_itself() && found != own.end() ? &*found : nullptr;
+}
+
+bool Foreign_keys::is_own_child(const Link &link, const uchar *record)
+{
+  const Link *side= own_side(link);
+  PerduraKey one, other;
+  return side && make(link, record, &one) == Key_images::Made::KEY &&
+         m_images->make_in_form(list_of(*side), record, link.form(), &other) == Key_images::Made::KEY && one.length == other.length &&
+         !memcmp(one.bytes, other.bytes, one.length);
+}
+
+bool Foreign_keys::is_own_child_still(const Link &link, const uchar *before, const uchar *after)
+{
+  if (!is_own_child(link, before))
+    return false;
+  return link.index() > link.own_index() || (after && is_same(*own_side(link), before, after));
+}
+
+bool Foreign_keys::is_same_parent(const Link &link, const uchar *before, const uchar *after) const
+{
+  return m_images->is_same(list_of_parent(link), before, after);
 }
 
 } // namespace perdura

@@ -33,8 +33,11 @@ class Link
 {
 public:
   /* The other end is the parent if the table `is_child`. */
-  Link(Reference key, bool is_child) : reference(std::move(key)), m_is_child(is_child) {}
-  Link(Link &&other) : reference(std::move(other.reference)), m_is_child(other.m_is_child) { std::swap(m_rows, other.m_rows); }
+  Link(Reference key, bool is_child, uint own_index) : reference(std::move(key)), m_is_child(is_child), m_own_index(own_index) {}
+  Link(Link &&other) : reference(std::move(other.reference)), m_is_child(other.m_is_child), m_own_index(other.m_own_index)
+  {
+    std::swap(m_rows, other.m_rows);
+  }
   ~Link();
 
   const Table_name &other() const { return m_is_child ? reference.parent : reference.child; }
@@ -53,6 +56,8 @@ public:
   }
   PerduraReference *rows() const { return m_rows; }
   uint index() const { return m_index; }
+  /* The index of the table itself that begins with its columns; NO_KEY if there is none. */
+  uint own_index() const { return m_own_index; }
   const std::vector<Key_images::Form> &form() const { return m_form; }
   /* The numbers of a column of the key, once the other table was found. */
   uint own_column(size_t column) const { return m_columns[column].own; }
@@ -62,7 +67,7 @@ public:
 
 private:
   bool m_is_child, m_is_known= false, m_is_whole= false;
-  uint m_index= 0;
+  uint m_own_index, m_index= 0;
   std::vector<Key_images::Form> m_form;
   struct Column
   {
@@ -70,6 +75,25 @@ private:
   };
   std::vector<Column> m_columns;
   PerduraReference *m_rows= nullptr;
+};
+
+/* The rows at the other end of a link, locked some at a time. */
+class Referring_rows
+{
+public:
+  Referring_rows()= default;
+  Referring_rows(const Referring_rows &)= delete;
+  ~Referring_rows();
+
+  /* END if there are none. */
+  PerduraCode look_up(const Link &link, PerduraSession *session, PerduraReferenceKey key);
+  /* Locks the next ones; END if there are no more. */
+  PerduraCode next(PerduraSession *session);
+  const std::vector<uint64_t> &rows() const { return m_rows; }
+
+private:
+  PerduraReferring *m_referring= nullptr;
+  std::vector<uint64_t> m_rows;
 };
 
 /* All foreign keys of one open table. */
@@ -89,14 +113,26 @@ public:
   /* Whether two records lead to the same keys, or have the same bytes in one of the columns. */
   bool is_same(const Link &link, const uchar *before, const uchar *after) const;
   bool is_same_column(const Link &link, size_t column, const uchar *before, const uchar *after) const;
-  /* Whether a row refers to itself by a link of its own. */
+  /* Whether a row refers to itself by a link of its own, and may: its entries are written index by
+     index, and the one that is referred to comes first. */
   bool refers_to_itself(const Link &link, const uchar *record);
+  /* Whether two records of a row, by a link of the table to itself, are referred to by the same
+     key. */
+  bool is_same_parent(const Link &link, const uchar *before, const uchar *after) const;
 
-  /* In the order of their names. */
+  /* Whether a row refers to itself by `link`, which refers to the table. */
+  bool is_own_child(const Link &link, const uchar *record);
+  /* Whether it still does once its entry that is referred to has gone, or changed: its entries go
+     index by index. There is no record `after` of a row that is deleted. */
+  bool is_own_child_still(const Link &link, const uchar *before, const uchar *after);
+
+  /* In the order of their indexes; in that of their names. */
   std::vector<Link> own, referring;
 
 private:
+  const Link *own_side(const Link &link) const;
   uint list_of(const Link &link) const;
+  uint list_of_parent(const Link &link) const { return list_of(link) + static_cast<uint>(own.size() + referring.size()); }
 
   /* The columns of all links: first of the table's own keys, then those that others refer to, then
      the parents' columns of its own keys that refer to the table itself. */

@@ -254,6 +254,7 @@ private:
   int delete_alone(const uchar *record);
   void refresh_references();
   int lock_parents();
+  bool refers_anew(const perdura::Link &link, const uchar *before, const uchar *after) const;
   int check_parents(const uchar *before, const uchar *after, const perdura::Cascade *cascade);
   int refuse_row(const uchar *record, const PerduraKey *keys);
   int check_children(const perdura::Link &link, const uchar *record);

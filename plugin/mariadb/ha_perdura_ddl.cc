@@ -54,8 +54,9 @@ static int check_options(THD *thd, const TABLE *form, const HA_CREATE_INFO *info
 }
 
 /* The foreign keys of a new table; and if it is a copy that takes the place of another, those that
-   it keeps. */
-static int find_foreign_keys(THD *thd, const char *path, TABLE *form, HA_CREATE_INFO *info, std::vector<Reference> *found)
+   it keeps, and the path of the other. */
+static int find_foreign_keys(THD *thd, const char *path, TABLE *form, HA_CREATE_INFO *info, std::vector<Reference> *found,
+                             std::string *copy_of)
 {
   const bool is_temporary= info->tmp_table();
   const Table_name name= is_temporary ? Table_name{form->s->db.str, form->s->table_name.str} : Table_name::of_path(path);
@@ -68,6 +69,8 @@ static int find_foreign_keys(THD *thd, const char *path, TABLE *form, HA_CREATE_
   if (int error= keys.check())
     return error;
   *found= keys.list(is_copy);
+  if (is_copy)
+    *copy_of= source.path();
   return 0;
 }
 
@@ -106,12 +109,14 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   if (int error= check_missing_features(ha_thd(), form))
     return error;
   std::vector<Reference> foreign_keys;
-  if (int error= find_foreign_keys(ha_thd(), name, form, info, &foreign_keys))
+  std::string copy_of;
+  if (int error= find_foreign_keys(ha_thd(), name, form, info, &foreign_keys, &copy_of))
     return error;
   const Key_images keys(form);
   Table_definition definition(form, keys);
   const Reference_list references(std::move(foreign_keys));
   references.put_in(definition.get());
+  definition.get()->copy_of= copy_of.empty() ? nullptr : copy_of.c_str();
   /* By its image another server finds the table. The server itself keeps the definitions of
      partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;

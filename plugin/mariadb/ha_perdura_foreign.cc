@@ -50,7 +50,7 @@ int ha_perdura::check_children(const Link &link, const uchar *record)
   PerduraKey key;
   if (m_foreign->make(link, record, &key) != Key_images::Made::KEY)
     return 0;
-  const PerduraCode code= perdura_reference_exists(link.rows(), m_session, link.key(key.bytes, key.length), 0);
+  const PerduraCode code= perdura_reference_exists(link.rows(), m_session, link.key(key.bytes, key.length));
   if (likely(code == PERDURA_CODE_END))
     return 0;
   return code == PERDURA_CODE_OK ? referred(link) : failed(code);
@@ -92,15 +92,22 @@ int ha_perdura::delete_referring(const uchar *record, const Cascade *above)
   return links.empty() ? delete_alone(record) : change_and_cascade(record, nullptr, links, change);
 }
 
+/* Whether the server may go on after an error without taking the statement back: for IGNORE, in a
+   function or trigger whose handler catches the error, or on a replica that passes it by. */
+static bool goes_on_after_errors(THD *thd)
+{
+  const bool passes= use_slave_mask || slave_exec_mode_options & (1ULL << SLAVE_EXEC_MODE_IDEMPOTENT);
+  return thd->lex->ignore || thd->in_sub_stmt || (thd->slave_thread && passes);
+}
+
 /* Updates a row, or deletes it if there is no record `after`, and does what the keys `links` ask
-   for. With IGNORE the server goes on after an error, so what was done for the row is taken
-   back. */
+   for. If the server goes on after an error, what was done for the row is taken back. */
 int ha_perdura::change_and_cascade(const uchar *before, const uchar *after, const std::vector<Link *> &links, const Cascade &change)
 {
   PerduraCode code= perdura_keep(m_cursor, m_session);
   if (code != PERDURA_CODE_OK)
     return failed(code);
-  const auto changes_child= [after](const Link *link) { return cascades(*link, after != nullptr); };
+  const auto changes_child= [=](const Link *link) { return cascades(*link, after != nullptr) || m_foreign->is_own_child(*link, before); };
   const auto change_row= [=] { return after ? update_alone(before, after) : delete_alone(before); };
   if (std::none_of(links.begin(), links.end(), changes_child))
   {
@@ -110,21 +117,29 @@ int ha_perdura::change_and_cascade(const uchar *before, const uchar *after, cons
     return change_row();
   }
   uint64_t savepoint= 0;
-  const bool goes_back= !change.above && table->in_use->lex->ignore;
+  const bool goes_back= !change.above && goes_on_after_errors(table->in_use);
   if (goes_back && (code= perdura_savepoint(m_session, &savepoint)) != PERDURA_CODE_OK)
     return failed(code);
   /* A cascade may come back to this table, and use its records and keys. */
-  std::vector<std::string> keys;
+  struct Due
+  {
+    std::string key;
+    bool is_own_child;
+  };
+  std::vector<Due> due;
   for (const Link *link : links)
   {
+    const bool is_own_child= m_foreign->is_own_child_still(*link, before, after);
     PerduraKey key;
     const bool is_key= m_foreign->make(*link, before, &key) == Key_images::Made::KEY;
-    keys.emplace_back(is_key ? std::string(reinterpret_cast<const char *>(key.bytes), key.length) : std::string());
+    due.push_back({is_key ? std::string(reinterpret_cast<const char *>(key.bytes), key.length) : std::string(), is_own_child});
   }
   int error= change_row();
   for (size_t i= 0; !error && i < links.size(); i++)
-    if (!keys[i].empty())
-      error= cascade(*links[i], keys[i], {before, after}, change);
+    if (due[i].is_own_child && (after || !cascades(*links[i], false)))
+      error= referred(*links[i]);
+    else if (!due[i].key.empty())
+      error= cascade(*links[i], due[i].key, {before, after}, change);
   if (error && goes_back && perdura_rollback_to_savepoint(m_session, savepoint) != PERDURA_CODE_OK)
     return HA_ERR_INTERNAL_ERROR;
   return error;
@@ -133,30 +148,21 @@ int ha_perdura::change_and_cascade(const uchar *before, const uchar *after, cons
 /* The deepest chain of changes, as InnoDB has it. */
 static constexpr uint CHANGES_MAX= 15;
 
-extern "C" {
-static void take_row(void *rows, uint64_t row)
-{
-  static_cast<std::vector<uint64_t> *>(rows)->push_back(row);
-}
-}
-
 /* Does what a key asks for once the row that it leads to by `key` has changed. */
 int ha_perdura::cascade(Link &link, const std::string &key, const Row_change &row_change, const Cascade &change)
 {
   const PerduraReferenceKey sought= link.key(reinterpret_cast<const uchar *>(key.data()), key.length());
   if (!cascades(link, change.is_update))
   {
-    const PerduraCode found= perdura_reference_exists(link.rows(), m_session, sought, 0);
+    const PerduraCode found= perdura_reference_exists(link.rows(), m_session, sought);
     if (found == PERDURA_CODE_OK)
       return referred(link);
     return found == PERDURA_CODE_END ? 0 : failed(found);
   }
-  std::vector<uint64_t> rows;
-  const PerduraCode code= perdura_reference_rows(link.rows(), m_session, sought, take_row, &rows);
+  Referring_rows referring;
+  PerduraCode code= referring.look_up(link, m_session, sought);
   if (code != PERDURA_CODE_OK)
-    return failed(code);
-  if (rows.empty())
-    return 0;
+    return code == PERDURA_CODE_END ? 0 : failed(code);
   const std::string &database= link.other().database, &name= link.other().table;
   TABLE *open= find_fk_open_table(table->in_use, database.c_str(), database.length(), name.c_str(), name.length());
   if (!open || open->file->ht != ht)
@@ -179,10 +185,15 @@ int ha_perdura::cascade(Link &link, const std::string &key, const Row_change &ro
     referred(link);
     return HA_ERR_FK_DEPTH_EXCEEDED;
   }
-  for (const uint64_t row : rows)
-    if (int error= change_child(child, row, link, key, row_change, change))
-      return error;
-  return thd_killed(table->in_use) ? HA_ERR_ABORTED_BY_USER : 0;
+  while ((code= referring.next(m_session)) == PERDURA_CODE_OK)
+    for (const uint64_t row : referring.rows())
+    {
+      if (int error= change_child(child, row, link, key, row_change, change))
+        return error;
+      if (unlikely(thd_kill_level(table->in_use) != THD_IS_NOT_KILLED))
+        return HA_ERR_ABORTED_BY_USER;
+    }
+  return code == PERDURA_CODE_END ? 0 : failed(code);
 }
 
 /* Prepares the table, which the server has opened for cascades, for changes of its rows. The list

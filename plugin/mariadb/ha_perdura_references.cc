@@ -38,13 +38,10 @@ void ha_perdura::refresh_references()
 
 char *ha_perdura::get_foreign_key_create_info()
 {
-  refresh_references();
-  if (!m_foreign)
-    return nullptr;
   std::string text;
-  for (const Link &link : m_foreign->own)
-    text+= ",\n  " + link.reference.clause(ha_thd());
-  return my_strdup(PSI_NOT_INSTRUMENTED, text.c_str(), MYF(MY_WME));
+  for (const Reference &reference : references_of(m_path.c_str(), PERDURA_KEYS_OF_CHILD))
+    text+= ",\n  " + reference.clause(ha_thd());
+  return text.empty() ? nullptr : my_strdup(PSI_NOT_INSTRUMENTED, text.c_str(), MYF(MY_WME));
 }
 
 void ha_perdura::free_foreign_key_create_info(char *text)
@@ -63,13 +60,12 @@ static enum_fk_option shown_action(enum_fk_option action)
   return action == FK_OPTION_UNDEF ? FK_OPTION_RESTRICT : action;
 }
 
-static FOREIGN_KEY_INFO *server_key(THD *thd, const Link *link)
+static FOREIGN_KEY_INFO *server_key(THD *thd, const Reference &reference)
 {
   void *place= thd->alloc(sizeof(FOREIGN_KEY_INFO));
   if (!place)
     return nullptr;
   FOREIGN_KEY_INFO *info= new (place) FOREIGN_KEY_INFO();
-  const Reference &reference= link->reference;
   info->foreign_id= server_text(thd, reference.name);
   info->foreign_db= server_text(thd, reference.child.database);
   info->foreign_table= server_text(thd, reference.child.table);
@@ -102,11 +98,11 @@ static FOREIGN_KEY_INFO *server_key(THD *thd, const Link *link)
   return info;
 }
 
-static int give_list(THD *thd, const std::vector<Link> &links, List<FOREIGN_KEY_INFO> *list)
+static int give_list(THD *thd, const std::vector<Reference> &references, List<FOREIGN_KEY_INFO> *list)
 {
-  for (const Link &link : links)
+  for (const Reference &reference : references)
   {
-    FOREIGN_KEY_INFO *info= server_key(thd, &link);
+    FOREIGN_KEY_INFO *info= server_key(thd, reference);
     if (!info || list->push_back(info, thd->mem_root))
       return HA_ERR_OUT_OF_MEM;
   }
@@ -115,14 +111,12 @@ static int give_list(THD *thd, const std::vector<Link> &links, List<FOREIGN_KEY_
 
 int ha_perdura::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
 {
-  refresh_references();
-  return m_foreign ? give_list(thd, m_foreign->own, list) : 0;
+  return give_list(thd, references_of(m_path.c_str(), PERDURA_KEYS_OF_CHILD), list);
 }
 
 int ha_perdura::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
 {
-  refresh_references();
-  return m_foreign ? give_list(thd, m_foreign->referring, list) : 0;
+  return give_list(thd, references_of(m_path.c_str(), PERDURA_KEYS_OF_PARENT), list);
 }
 
 /* The server opens the tables that a statement may cascade into before it begins. */
@@ -173,6 +167,16 @@ int ha_perdura::lock_parents()
   return 0;
 }
 
+/* Whether an update writes the entry anew by which a row refers to another. InnoDB, whose entries
+   have the primary key, looks for the other row then, whichever of the columns has changed. */
+bool ha_perdura::refers_anew(const Link &link, const uchar *before, const uchar *after) const
+{
+  const uint primary= table->s->primary_key;
+  if (link.own_index() == NO_KEY)
+    return !m_foreign->is_same(link, before, after);
+  return !m_keys->is_same(link.own_index(), before, after) || (primary != MAX_KEY && !m_keys->is_same(primary, before, after));
+}
+
 /* Checks that the rows exist that a new row, or an updated one, refers to, and locks them. A change
    that a foreign key makes need not be checked by that key. */
 int ha_perdura::check_parents(const uchar *before, const uchar *after, const Cascade *cascade)
@@ -181,7 +185,7 @@ int ha_perdura::check_parents(const uchar *before, const uchar *after, const Cas
     return 0;
   for (size_t i= 0; m_foreign && i < m_foreign->own.size(); i++)
   {
-    if (m_foreign->own[i].reference.is_carried || (before && m_foreign->is_same(m_foreign->own[i], before, after)))
+    if (m_foreign->own[i].reference.is_carried || (before && !refers_anew(m_foreign->own[i], before, after)))
       continue;
     if (cascade && cascade->by && cascade->by->name == m_foreign->own[i].reference.name)
       continue;
@@ -198,9 +202,16 @@ int ha_perdura::check_parents(const uchar *before, const uchar *after, const Cas
     Key_images::Made made= m_foreign->make(link, after, &key);
     if (made == Key_images::Made::NULL_COLUMN || (has_other && m_foreign->refers_to_itself(link, after)))
       continue;
+    /* A row refers to itself as before: if its key changes, the other side refuses that. */
+    if (before && has_other && m_foreign->is_same(link, before, after) && m_foreign->refers_to_itself(link, before))
+      continue;
+    /* The row itself, if it is about to lose the key. */
+    uint64_t except= 0;
+    if (before && has_other && link.is_to_itself() && !m_foreign->is_same_parent(link, before, after))
+      except= perdura_position(m_cursor);
     PerduraCode code= PERDURA_CODE_END;
     if (has_other && made == Key_images::Made::KEY)
-      code= perdura_reference_lock(link.rows(), m_session, link.key(key.bytes, key.length));
+      code= perdura_reference_lock(link.rows(), m_session, link.key(key.bytes, key.length), except);
     if (likely(code == PERDURA_CODE_OK))
       continue;
     if (code != PERDURA_CODE_END)
@@ -222,7 +233,7 @@ int ha_perdura::refuse_row(const uchar *record, const PerduraKey *keys)
     return failed(code);
   code= perdura_insert(m_cursor, m_session, record, keys);
   const int error= code == PERDURA_CODE_OK ? 0 : failed(code);
-  if (error == HA_ERR_FOUND_DUPP_KEY && (m_refused_index == table->s->primary_key || m_refused_index < m_broken_index))
+  if (error == HA_ERR_FOUND_DUPP_KEY && m_refused_index < m_broken_index)
     return error;
   if (error && error != HA_ERR_FOUND_DUPP_KEY)
     return error;

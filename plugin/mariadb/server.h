@@ -65,6 +65,8 @@ extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
 /* The table that the server has opened for an engine's cascades; exported without a header. */
 TABLE *find_fk_open_table(THD *thd, const char *db, size_t db_length, const char *table, size_t table_length);
+/* Whether the replica passes some errors by; declared in a header of all of replication. */
+extern bool use_slave_mask;
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 

@@ -252,6 +252,9 @@ typedef struct PerduraDefinition {
   const PerduraForeignKey *foreign_keys;
   // Number of foreign keys.
   size_t foreign_key_count;
+  // Of a copy that is filled under a name of the server's own: path of the table whose place it takes. Null
+  // for others.
+  const char *copy_of;
 } PerduraDefinition;
 
 /* -- Tables */
@@ -268,8 +271,8 @@ PerduraCode perdura_table_create(const PerduraEngine *engine, const char *path,
 PerduraCode perdura_table_drop(const PerduraEngine *engine, const char *path);
 
 // Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`) to take
-// another's place refuses the snapshots taken before. Foreign keys that name the table name it by its new
-// name in the same commit, except where one of the names is the server's own.
+// another's place refuses the snapshots taken before. Foreign keys that name the table, or the one whose
+// place it takes, name it by its new name in the same commit, unless that is the server's own.
 //
 // Errors: NOT_FOUND, EXISTS.
 PerduraCode perdura_table_rename(const PerduraEngine *engine, const char *from, const char *to);

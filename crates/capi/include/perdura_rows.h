@@ -379,28 +379,42 @@ typedef struct PerduraReferenceKey {
 PerduraCode perdura_reference_open(const PerduraEngine *engine, const char *path,
     PerduraReference **reference);
 
-// Finds a row with such a key, the newest at every isolation level, and locks it shared until the transaction
-// ends. Waits for transactions that insert, delete or re-key such a row. END if there is none.
+// Finds a row with such a key, other than the one at position `except`, which is 0 for none; the newest at
+// every isolation level. Locks it shared until the transaction ends. Waits for transactions that insert,
+// delete or re-key such a row. END if there is none.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_reference_lock(PerduraReference *reference, const PerduraSession *session,
-    PerduraReferenceKey key);
+    PerduraReferenceKey key, uint64_t except);
 
-// Whether there is a row with such a key, other than the one at position `except`, which is 0 for none: OK,
-// or END if there is not. Looks at the newest rows, and waits for transactions that insert, delete or re-key
-// such a row. The caller has the row that they refer to locked.
+// Whether there is a row with such a key: OK, or END if there is not. Looks at the newest rows, and waits for
+// transactions that insert, delete or re-key such a row. The caller has the row that they refer to locked.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
 PerduraCode perdura_reference_exists(PerduraReference *reference, const PerduraSession *session,
-    PerduraReferenceKey key, uint64_t except);
+    PerduraReferenceKey key);
 
-// Locks all rows with such a key exclusively, until the transaction ends, and calls `visit` with the position
-// of each. The caller has the row that they refer to locked, so there come no others; it reads each by
-// perdura_read_locked, and finds it gone or with another key if that has happened before it was locked.
+// Rows with one key, locked some at a time.
+typedef struct PerduraReferring PerduraReferring;
+
+// Begins to lock the rows with such a key: OK, or END without any effect if there are none. Waits for
+// transactions that insert, delete or re-key such a row. The caller has the row that they refer to locked, so
+// there come no others. End it with perdura_referring_end.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
-PerduraCode perdura_reference_rows(PerduraReference *reference, const PerduraSession *session,
-    PerduraReferenceKey key, void (*visit)(void *context, uint64_t row), void *context);
+PerduraCode perdura_referring_begin(PerduraReference *reference, const PerduraSession *session,
+    PerduraReferenceKey key, PerduraReferring **referring);
+
+// Locks the next rows exclusively, until the transaction ends, and calls `visit` with the position of each;
+// END if there are no more. The caller reads each by perdura_read_locked, and finds it gone or with another
+// key if that has happened before it was locked. It may change them before it asks for others.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_referring_next(PerduraReferring *referring, const PerduraSession *session,
+    void (*visit)(void *context, uint64_t row), void *context);
+
+// Ends the look at rows with one key.
+void perdura_referring_end(PerduraReferring *referring);
 
 // Ends look-ups in a table.
 void perdura_reference_close(PerduraReference *reference);

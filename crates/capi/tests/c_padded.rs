@@ -41,6 +41,7 @@ fn with_definition<T>(kind: u8, version: &[u8], body: impl FnOnce(&PerduraDefini
         index_count: 0,
         foreign_keys: null(),
         foreign_key_count: 0,
+        copy_of: std::ptr::null(),
     })
 }
 

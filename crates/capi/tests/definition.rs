@@ -1,7 +1,7 @@
 //! Hazard: a stored table definition that was cut off or altered, and is read all the same.
 
 use perdura_capi::row::definition::{Definition, Unreadable};
-use perdura_capi::row::foreign_key::{self, ForeignKey};
+use perdura_capi::row::foreign_key::{ForeignKey, ForeignKeys};
 use perdura_capi::row::layout::{Field, FieldKind, Layout};
 
 fn layout() -> Layout {
@@ -80,7 +80,7 @@ fn fields_beyond_the_record_are_refused() {
     assert!(Layout::new(1 << 20, 1, vec![Field { kind: FieldKind::Padded, length: 1 << 16, ..field }]).is_err());
 }
 
-fn keys() -> Vec<ForeignKey> {
+fn keys() -> ForeignKeys {
     let columns = vec![("a".to_owned(), "id".to_owned()), ("b\u{e4}".to_owned(), "other".to_owned())];
     let named = ForeignKey {
         name: "k".to_owned(),
@@ -92,13 +92,13 @@ fn keys() -> Vec<ForeignKey> {
         is_carried: true,
     };
     let numbered = ForeignKey { name: String::new(), number: 7, is_carried: false, ..named.clone() };
-    vec![named, numbered]
+    ForeignKeys { copy_of: "d/original".to_owned(), keys: vec![named, numbered] }
 }
 
 /// A build that does not know foreign keys must not take the table for one without.
 #[test]
 fn foreign_keys_are_of_a_format_of_their_own() {
-    let bytes = foreign_key::encode(&keys());
+    let bytes = keys().encode();
     let plain = Definition { version: b"v", layout: layout(), frm: b"frm", foreign_keys: b"" };
     let referring = Definition { foreign_keys: &bytes, ..plain.clone() };
     let stored = referring.encode();
@@ -107,22 +107,33 @@ fn foreign_keys_are_of_a_format_of_their_own() {
     for end in 0..stored.len() {
         assert_eq!(Definition::decode(&stored[..end]), Err(Unreadable::Damaged), "cut off at {end}");
     }
-    assert_eq!(foreign_key::encode(&[]), b"");
+    assert_eq!(ForeignKeys::default().encode(), b"");
 }
 
 #[test]
 fn foreign_keys_survive_storing_and_damaged_ones_are_refused() {
-    let bytes = foreign_key::encode(&keys());
-    assert_eq!(foreign_key::decode(&bytes), Some(keys()));
-    assert_eq!(foreign_key::decode(&[]), Some(Vec::new()));
+    let bytes = keys().encode();
+    assert_eq!(ForeignKeys::decode(&bytes), Some(keys()));
+    assert_eq!(ForeignKeys::decode(&[]), Some(ForeignKeys::default()));
     for end in 1..bytes.len() {
-        assert_eq!(foreign_key::decode(&bytes[..end]), None, "cut off at {end}");
+        assert_eq!(ForeignKeys::decode(&bytes[..end]), None, "cut off at {end}");
     }
     for at in 0..bytes.len() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut altered = bytes.clone();
             altered[at] = value;
-            let _ = foreign_key::decode(&altered);
+            let _ = ForeignKeys::decode(&altered);
         }
     }
+    let altered = |alter: fn(&mut ForeignKey)| {
+        let mut altered = keys();
+        alter(&mut altered.keys[1]);
+        ForeignKeys::decode(&altered.encode())
+    };
+    assert_eq!(altered(|_| ()), Some(keys()));
+    assert_eq!(altered(|key| key.columns.clear()), None, "no column");
+    assert_eq!(altered(|key| key.columns = vec![key.columns[0].clone(); 33]), None, "more columns than an index has");
+    assert_eq!(altered(|key| key.parent = "d/\0".to_owned()), None, "a text that ends early");
+    assert_eq!(altered(|key| key.number = 0), None, "neither name nor number");
+    assert_eq!(altered(|key| key.on_update = 6), None, "no action of the server's");
 }

@@ -65,7 +65,7 @@ pub use txn::isolation::Isolation;
 pub use txn::keys::{Key, KeyChange};
 pub use txn::lock::Locker;
 pub use txn::reader::{Reader, Rows};
-pub use txn::references::ReferenceKey;
+pub use txn::references::{ReferenceKey, ReferringRows};
 pub use txn::savepoints::Savepoint;
 pub use txn::scan::Scan;
 pub use txn::session::{Killer, Session};

@@ -34,7 +34,7 @@ pub struct Definition<'a> {
     /// The server's definition, opaque here. Empty for a partition, whose definition the server
     /// keeps.
     pub frm: &'a [u8],
-    /// The foreign keys, as [`encode`](super::foreign_key::encode) makes them; empty if there are
+    /// The foreign keys in their [stored form](super::foreign_key::ForeignKeys); empty if there are
     /// none.
     pub foreign_keys: &'a [u8],
 }

@@ -9,7 +9,6 @@ use super::handler::alone;
 use super::key::PerduraKey;
 use super::references::redefinitions;
 use crate::row::definition::Definition;
-use crate::row::foreign_key;
 use perdura_engine::{AlteredIndex, BuildClient, Error, ErrorKind, IndexAlteration, Isolation, Key, ReadView, Session};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -154,7 +153,7 @@ pub unsafe extern "C" fn perdura_alter_commit(
             let others = references.renamed_columns(&name, &names);
             let redefinitions = redefinitions(cursor.engine(), &others)?;
             let keys = (*definition).foreign_keys()?;
-            let foreign_keys = foreign_key::encode(&keys);
+            let foreign_keys = keys.encode();
             // The rows stay as they are stored.
             let layout = cursor.layout().clone();
             let definition = Definition { layout, foreign_keys: &foreign_keys, ..(*definition).checked()? };

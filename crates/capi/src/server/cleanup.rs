@@ -4,6 +4,7 @@ use super::call::call;
 use super::code::{Outcome, PerduraCode};
 use super::engine::PerduraEngine;
 use super::name;
+use crate::row::foreign_key::ForeignKeys;
 use std::ffi::{CStr, c_char};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -125,7 +126,7 @@ fn drop_tables(engine: &PerduraEngine, which: impl Fn(&str) -> bool) -> Outcome 
     for name in engine.engine().table_names() {
         if which(&name) {
             engine.engine().drop_table(&name)?;
-            engine.references().set(&name, &[]);
+            engine.references().set(&name, &ForeignKeys::default());
         }
     }
     Ok(PerduraCode::Ok)

@@ -3,7 +3,7 @@
 use super::code::{Failure, Outcome, PerduraCode};
 use super::name;
 use crate::row::definition::{Definition, Unreadable};
-use crate::row::foreign_key::ForeignKey;
+use crate::row::foreign_key::{ForeignKey, ForeignKeys};
 use crate::row::layout::{Field, Layout, kind_of};
 use perdura_engine::IndexDefinition;
 use std::ffi::{CStr, c_char};
@@ -107,6 +107,9 @@ pub struct PerduraDefinition {
     pub foreign_keys: *const PerduraForeignKey,
     /// Number of foreign keys.
     pub foreign_key_count: usize,
+    /// Of a copy that is filled under a name of the server's own: path of the table whose place it
+    /// takes. Null for others.
+    pub copy_of: *const c_char,
 }
 
 /// # Safety
@@ -187,15 +190,18 @@ impl PerduraDefinition {
         Ok(Definition { version, layout, frm, foreign_keys: &[] })
     }
 
-    /// The foreign keys.
+    /// The foreign keys, and the table that this one is a copy of.
     ///
     /// # Safety
     /// Pointers and counts must agree, and texts be C strings.
-    pub(super) unsafe fn foreign_keys(&self) -> Outcome<Vec<ForeignKey>> {
+    pub(super) unsafe fn foreign_keys(&self) -> Outcome<ForeignKeys> {
         // SAFETY: as the caller vouches for.
-        let keys = unsafe { items(self.foreign_keys, self.foreign_key_count) };
-        // SAFETY: as the caller vouches for.
-        keys.iter().map(|key| unsafe { key.key() }).collect()
+        unsafe {
+            let keys = items(self.foreign_keys, self.foreign_key_count).iter();
+            let keys = keys.map(|key| key.key()).collect::<Outcome<_>>()?;
+            let copy_of = if self.copy_of.is_null() { None } else { Some(CStr::from_ptr(self.copy_of)) };
+            Ok(ForeignKeys { copy_of: copy_of.map(name::of_path).transpose()?.unwrap_or_default(), keys })
+        }
     }
 
     /// The indexes, as the engine declares them.

@@ -7,7 +7,7 @@ use super::engine::PerduraEngine;
 use super::name;
 use super::session::{PerduraSession, reading};
 use crate::row::foreign_key::ForeignKey;
-use perdura_engine::{Engine, ReferenceKey, Rid, Table};
+use perdura_engine::{Engine, ReferenceKey, ReferringRows, Rid, Table};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::{Arc, Weak};
 
@@ -164,9 +164,9 @@ pub unsafe extern "C" fn perdura_reference_close(reference: *mut PerduraReferenc
     call_or(Some(&engine), (), move || drop(reference));
 }
 
-/// Finds a row with such a key, the newest at every isolation level, and locks it shared until the
-/// transaction ends. Waits for transactions that insert, delete or re-key such a row. END if there
-/// is none.
+/// Finds a row with such a key, other than the one at position `except`, which is 0 for none; the
+/// newest at every isolation level. Locks it shared until the transaction ends. Waits for
+/// transactions that insert, delete or re-key such a row. END if there is none.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -178,49 +178,22 @@ pub unsafe extern "C" fn perdura_reference_lock(
     reference: *mut PerduraReference,
     session: *const PerduraSession,
     key: PerduraReferenceKey,
+    except: u64,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         reading(session, |session| {
             let table = (*reference).table()?;
-            let found = session.between_hooks(|txn| txn.lock_referenced(&table, key.key()))?;
+            let except = (except != 0).then(|| Rid::from_u64(except));
+            let found = session.between_hooks(|txn| txn.lock_referenced(&table, key.key(), except))?;
             Ok(if found.is_some() { PerduraCode::Ok } else { PerduraCode::End })
         })
     }
 }
 
-/// Locks all rows with such a key exclusively, until the transaction ends, and calls `visit` with
-/// the position of each. The caller has the row that they refer to locked, so there come no others;
-/// it reads each by [`super::rows::perdura_read_locked`], and finds it gone or with another key if
-/// that has happened before it was locked.
-///
-/// # Errors
-/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
-///
-/// # Safety
-/// As for [`perdura_reference_lock`]; `visit` must be callable with `context`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_reference_rows(
-    reference: *mut PerduraReference,
-    session: *const PerduraSession,
-    key: PerduraReferenceKey,
-    visit: unsafe extern "C" fn(context: *mut c_void, row: u64),
-    context: *mut c_void,
-) -> PerduraCode {
-    // SAFETY: as the caller vouches for.
-    unsafe {
-        reading(session, |session| {
-            let table = (*reference).table()?;
-            let rows = session.between_hooks(|txn| txn.lock_referring(&table, key.key()))?;
-            rows.into_iter().for_each(|rid| visit(context, rid.to_u64()));
-            Ok(PerduraCode::Ok)
-        })
-    }
-}
-
-/// Whether there is a row with such a key, other than the one at position `except`, which is 0 for
-/// none: OK, or END if there is not. Looks at the newest rows, and waits for transactions that
-/// insert, delete or re-key such a row. The caller has the row that they refer to locked.
+/// Whether there is a row with such a key: OK, or END if there is not. Looks at the newest rows,
+/// and waits for transactions that insert, delete or re-key such a row. The caller has the row that
+/// they refer to locked.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
@@ -232,15 +205,91 @@ pub unsafe extern "C" fn perdura_reference_exists(
     reference: *mut PerduraReference,
     session: *const PerduraSession,
     key: PerduraReferenceKey,
-    except: u64,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         reading(session, |session| {
             let table = (*reference).table()?;
-            let except = (except != 0).then(|| Rid::from_u64(except));
-            let found = session.between_hooks(|txn| txn.is_referenced(&table, key.key(), except))?;
+            let found = session.between_hooks(|txn| txn.is_referenced(&table, key.key()))?;
             Ok(if found { PerduraCode::Ok } else { PerduraCode::End })
         })
     }
+}
+
+/// Rows with one key, locked some at a time.
+pub struct PerduraReferring {
+    table: Arc<Table>,
+    rows: ReferringRows,
+}
+
+/// Begins to lock the rows with such a key: OK, or END without any effect if there are none. Waits
+/// for transactions that insert, delete or re-key such a row. The caller has the row that they
+/// refer to locked, so there come no others. End it with [`perdura_referring_end`].
+///
+/// # Errors
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+///
+/// # Safety
+/// As for [`perdura_reference_lock`]; `referring` must be writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_referring_begin(
+    reference: *mut PerduraReference,
+    session: *const PerduraSession,
+    key: PerduraReferenceKey,
+    referring: *mut *mut PerduraReferring,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        reading(session, |session| {
+            let table = (*reference).table()?;
+            let Some(rows) = session.between_hooks(|txn| txn.find_referring(&table, key.key()))? else {
+                return Ok(PerduraCode::End);
+            };
+            referring.write(Box::into_raw(Box::new(PerduraReferring { table, rows })));
+            Ok(PerduraCode::Ok)
+        })
+    }
+}
+
+/// Rows that [`perdura_referring_next`] locks at once, or a leaf of the index more.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// Locks the next rows exclusively, until the transaction ends, and calls `visit` with the position
+/// of each; END if there are no more. The caller reads each by
+/// [`super::rows::perdura_read_locked`], and finds it gone or with another key if that has happened
+/// before it was locked. It may change them before it asks for others.
+///
+/// # Errors
+/// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+///
+/// # Safety
+/// `referring` must be one of this session, which this thread alone uses; `visit` callable with
+/// `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_referring_next(
+    referring: *mut PerduraReferring,
+    session: *const PerduraSession,
+    visit: unsafe extern "C" fn(context: *mut c_void, row: u64),
+    context: *mut c_void,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe {
+        reading(session, |session| {
+            let PerduraReferring { table, rows } = &mut *referring;
+            let rows = session.between_hooks(|txn| txn.lock_referring(table, rows, ROWS_AT_ONCE))?;
+            let code = if rows.is_empty() { PerduraCode::End } else { PerduraCode::Ok };
+            rows.into_iter().for_each(|rid| visit(context, rid.to_u64()));
+            Ok(code)
+        })
+    }
+}
+
+/// Ends the look at rows with one key.
+///
+/// # Safety
+/// `referring` must be one that was begun, and nobody may use it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_referring_end(referring: *mut PerduraReferring) {
+    // SAFETY: as the caller vouches for.
+    drop(unsafe { Box::from_raw(referring) });
 }

@@ -7,7 +7,7 @@ use super::engine::PerduraEngine;
 use super::name;
 use super::references::redefinitions;
 use crate::row::definition::Definition;
-use crate::row::foreign_key;
+use crate::row::foreign_key::ForeignKeys;
 use perdura_engine::Engine;
 use std::ffi::{CStr, c_char};
 
@@ -41,8 +41,11 @@ pub unsafe extern "C" fn perdura_table_create(
     // SAFETY: as the caller vouches for.
     unsafe {
         named(engine, path, |open, name| {
-            let (indexes, keys) = ((*definition).index_definitions(), (*definition).foreign_keys()?);
-            let foreign_keys = foreign_key::encode(&keys);
+            let (indexes, mut keys) = ((*definition).index_definitions(), (*definition).foreign_keys()?);
+            if !(*engine).references().concerns(&keys.copy_of) {
+                keys.copy_of.clear();
+            }
+            let foreign_keys = keys.encode();
             let definition = Definition { foreign_keys: &foreign_keys, ..(*definition).checked()? };
             let table = open.create_table_with(name, &definition.encode(), &indexes)?;
             if name::is_temporary(name) {
@@ -69,15 +72,16 @@ pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: 
             let id = open.table_id(name)?;
             open.drop_table(name)?;
             (*engine).counters().forget(open, id);
-            (*engine).references().set(name, &[]);
+            (*engine).references().set(name, &ForeignKeys::default());
             Ok(PerduraCode::Ok)
         })
     }
 }
 
 /// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`)
-/// to take another's place refuses the snapshots taken before. Foreign keys that name the table
-/// name it by its new name in the same commit, except where one of the names is the server's own.
+/// to take another's place refuses the snapshots taken before. Foreign keys that name the table, or
+/// the one whose place it takes, name it by its new name in the same commit, unless that is the
+/// server's own.
 ///
 /// # Errors
 /// NOT_FOUND, EXISTS.

@@ -41,13 +41,15 @@ impl Beginning<'_> {
     }
 }
 
-/// The row of an entry that a search has met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
-    /// The entry counts.
-    There(u64),
-    /// Another transaction inserts or deletes it.
-    Undecided(u64),
+/// Rows of entries that a search has met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// One that counts.
+    pub there: Option<u64>,
+    /// One that another transaction inserts or deletes, and has not decided about.
+    pub undecided: Option<u64>,
+    /// The leaf that was read last, if nobody was changing it, with its mark.
+    quiet: Option<(LeafId, u64)>,
 }
 
 impl Index {
@@ -73,18 +75,18 @@ impl Index {
         view: &View<'_>,
         body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let seen = |shadow: Option<&LeafShadow>, valid| shadow.map_or(valid, |shadow| shadow.seen(valid, view));
+        let seen = |shadow: Option<&LeafShadow>, valid, _| shadow.map_or(valid, |shadow| shadow.seen(valid, view));
         self.read_slots((leaf, place), view.snapshot, seen, body)
     }
 
     /// As [`Index::read_leaf`], with the slots that `chosen` takes: of those that count, and of
-    /// what the shadow says if it has to be asked.
+    /// what the shadow says if it has to be asked; otherwise the leaf's mark.
     #[inline(always)]
     fn read_slots<'i, S, T>(
         &'i self,
         (leaf, place): (LeafId, &Place<'_>),
         snapshot: Csn,
-        chosen: impl Fn(Option<&LeafShadow>, u64) -> S,
+        chosen: impl Fn(Option<&LeafShadow>, u64, Option<u64>) -> S,
         body: &mut impl FnMut(&LeafBytes<'i>, S, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
         let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
@@ -95,7 +97,7 @@ impl Index {
             return Ok(None);
         }
         let found = match bytes.valid() {
-            Some(valid) => body(&bytes, chosen(shadow.as_deref(), valid), end),
+            Some(valid) => body(&bytes, chosen(shadow.as_deref(), valid, mark), end),
             None => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
         };
         let is_still = mark.is_none_or(|mark| slot.is_still(mark));
@@ -132,49 +134,55 @@ impl Index {
         }
     }
 
-    /// The row of an entry of the search that counts for the transaction `own`, and that
-    /// `is_left_out` does not leave out; if there is none, of one that another transaction inserts
-    /// or deletes. The caller holds a snapshot.
+    /// Looks for entries of the search, but those of row `except`, as they count for the
+    /// transaction `own`: up to one that does, or at all of them with `whole`. The caller holds a
+    /// snapshot.
     pub(crate) fn meet(
         &self,
         search: Beginning<'_>,
         own: Option<OwnView<'_>>,
-        is_left_out: impl Fn(u64) -> bool,
-    ) -> Result<Option<Met>> {
+        (whole, except): (bool, Option<u64>),
+    ) -> Result<Met> {
         self.check()?;
         let view = View { snapshot: Csn::MAX, own };
-        let chosen = |shadow: Option<&LeafShadow>, valid| match shadow {
-            None => (valid, 0),
-            Some(shadow) => (shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer))),
+        let chosen = |shadow: Option<&LeafShadow>, valid, mark: Option<u64>| match shadow {
+            None => (valid, 0, mark),
+            Some(shadow) => (shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer)), mark),
         };
-        let (mut from, mut undecided): (Option<Vec<u8>>, Option<u64>) = (None, None);
+        let (mut from, mut met): (Option<Vec<u8>>, _) = (None, Met::default());
         loop {
-            let mut body = |leaf: &LeafBytes<'_>, (seen, open): (u64, u64), end: LeafEnd<'_>| {
-                let high = if from.is_none() { end.near() } else { end.high() };
-                let (mut there, mut undecided) = (None, None);
-                for slot in bits(search.candidates(leaf, seen | open)) {
+            let mut body = |leaf: &LeafBytes<'_>, (seen, open, mark): (u64, u64, Option<u64>), end: LeafEnd<'_>| {
+                let (high, mut here) = (if from.is_none() { end.near() } else { end.high() }, met);
+                let slots = if here.there.is_some() { open } else { seen | open };
+                for slot in bits(search.candidates(leaf, slots)) {
                     let entry =
                         leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
                     let is_met = search.has(entry_key(entry)) && high.is_none_or(|high| entry < high);
-                    if is_met && !is_left_out(entry_row(entry)) {
-                        let met = if open >> slot & 1 == 0 { &mut there } else { &mut undecided };
-                        met.get_or_insert(entry_row(entry));
+                    if is_met && Some(entry_row(entry)) != except {
+                        let kind = if open >> slot & 1 == 0 { &mut here.there } else { &mut here.undecided };
+                        kind.get_or_insert(entry_row(entry));
                     }
                 }
-                let next = high.filter(|high| high.starts_with(search.start)).map(<[u8]>::to_vec);
-                Ok((there, undecided, next))
+                Ok((here, mark, high.filter(|high| high.starts_with(search.start)).map(<[u8]>::to_vec)))
             };
             let at = from.as_deref().unwrap_or(search.start);
-            let found =
-                self.order().at_place(at, |leaf, place| self.read_slots((leaf, place), Csn::MAX, chosen, &mut body))?;
-            let Some((there, open, next)) = found else { return Ok(None) };
-            undecided = undecided.or(open);
-            match (there, next) {
-                (Some(row), _) => return Ok(Some(Met::There(row))),
-                (None, Some(next)) => from = Some(next),
-                (None, None) => return Ok(undecided.map(Met::Undecided)),
+            let found = self.order().at_place(at, |leaf, place| {
+                let read = self.read_slots((leaf, place), Csn::MAX, chosen, &mut body)?;
+                Ok(read.map(|(here, mark, next)| (Met { quiet: mark.map(|mark| (leaf, mark)), ..here }, next)))
+            })?;
+            let Some((here, next)) = found else { return Ok(met) };
+            met = here;
+            match next {
+                Some(next) if whole || met.there.is_none() => from = Some(next),
+                _ => return Ok(met),
             }
         }
+    }
+
+    /// Whether the leaf in which a search met an entry is for certain as it was then, so the entry
+    /// counts still.
+    pub(crate) fn is_still(&self, met: Met) -> bool {
+        met.quiet.is_some_and(|(leaf, mark)| self.leaves().leaf(leaf).slot.is_still(mark))
     }
 
     /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those

@@ -172,6 +172,10 @@ pub(crate) fn rename_table(
         }
         let others = redefinitions.iter().filter(|(name, _)| name != from);
         let others = redefine(pool, (&mut *session, catalog), others)?;
+        // Planted: definitions that name the table change in a commit before its own.
+        if perdura_pmem::planted(Mutant::RedefinitionsBeforeRename) {
+            session.commit()?;
+        }
         let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: definition.clone() };
         session.update(catalog, table.row, &entry.encode())?;
         let csn = session.commit()?;

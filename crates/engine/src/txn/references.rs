@@ -18,7 +18,7 @@ use crate::index::page::Page;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::table::Table;
 use perdura_log::Csn;
-use rustc_hash::FxHashSet;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 /// Keys of an index that rows refer to, or by which they refer to others.
@@ -32,28 +32,52 @@ pub struct ReferenceKey<'k> {
     pub is_whole: bool,
 }
 
+/// Rows that refer to another one, locked some at a time ([`Session::lock_referring`]).
+#[derive(Debug)]
+pub struct ReferringRows {
+    index: usize,
+    start: Vec<u8>,
+    /// Where in the index the rest begins; `None` at the end.
+    from: Option<Vec<u8>>,
+}
+
 impl Session {
-    /// Looks for a row with such a key, and locks it shared until the transaction ends: nobody
-    /// deletes it meanwhile, or changes its key. A row that the transaction has written counts as
-    /// locked. `None` if there is no such row.
+    /// Looks for a row with such a key, other than `except`, and locks it shared until the
+    /// transaction ends: nobody deletes it meanwhile, or changes its key. A row that the
+    /// transaction has written counts as locked. `None` if there is no such row.
     ///
     /// # Errors
     /// LockWaitTimeout, Deadlock, Killed; Configuration if there is no such index; Damaged.
-    pub fn lock_referenced(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>) -> Result<Option<Rid>> {
+    pub fn lock_referenced(
+        &mut self,
+        table: &Arc<Table>,
+        key: ReferenceKey<'_>,
+        except: Option<Rid>,
+    ) -> Result<Option<Rid>> {
         let mut undecided = UndecidedKey::default();
+        let how = (false, except.map(|rid| rid.row()));
         loop {
-            let row = match self.meet(table, key, |_| false)? {
-                None => return Ok(None),
-                Some(Met::Undecided(row)) => {
-                    undecided.wait(&mut self.locks(), table, (key.index, row))?;
-                    continue;
+            let met = self.meet(table, key, how)?;
+            let Some(row) = met.there else {
+                // Planted: a row that another transaction inserts or deletes is taken for none.
+                match met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedParentIgnored)) {
+                    Some(row) => undecided.wait(&mut self.locks(), table, (key.index, row))?,
+                    None => return Ok(None),
                 }
-                Some(Met::There(row)) => row,
+                continue;
             };
             let rid = rid_of(table, row)?;
+            // Planted: whoever writes a reference does not lock the row that it refers to.
+            if perdura_pmem::planted(Mutant::ParentUnlocked) {
+                return Ok(Some(rid));
+            }
             let locked = self.locks().lock_row(table, rid, LockMode::Shared)?;
             // It may have gone before it was locked.
-            if self.meet(table, key, |_| false)? == Some(Met::There(row)) {
+            // Planted: nobody looks again.
+            if perdura_pmem::planted(Mutant::ParentLockedUnseen)
+                || index_of(table, key.index)?.is_still(met)
+                || self.meet(table, key, how)?.there == Some(row)
+            {
                 return Ok(Some(rid));
             }
             if locked == LockOutcome::New {
@@ -62,91 +86,82 @@ impl Session {
         }
     }
 
-    /// Whether a row other than `except` has such a key. The caller holds the row that they refer
-    /// to exclusively.
+    /// Whether a row has such a key. The caller holds the row that they refer to exclusively.
     ///
     /// # Errors
     /// As for [`Session::lock_referenced`].
-    pub fn is_referenced(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>, except: Option<Rid>) -> Result<bool> {
+    pub fn is_referenced(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>) -> Result<bool> {
         let mut undecided = UndecidedKey::default();
-        let is_left_out = |row| except.is_some_and(|except| except.row() == row);
         loop {
-            match self.meet(table, key, is_left_out)? {
-                None => return Ok(false),
-                Some(Met::There(_)) => return Ok(true),
-                Some(Met::Undecided(row)) => undecided.wait(&mut self.locks(), table, (key.index, row))?,
+            let met = self.meet(table, key, (false, None))?;
+            // Planted: a reference under way is taken for none.
+            match met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedChildIgnored)) {
+                Some(row) if met.there.is_none() => undecided.wait(&mut self.locks(), table, (key.index, row))?,
+                _ => return Ok(met.there.is_some()),
             }
         }
     }
 
-    /// Locks the rows with such a key exclusively, and returns them: eight bytes each. The caller
-    /// holds the row that they refer to exclusively, so there come no others. By the time it is
-    /// locked a row may be gone, or have another key; those who insert or delete one are waited
-    /// for.
+    /// Begins to lock the rows with such a key; `None` if there are none. The caller holds the row
+    /// that they refer to exclusively, so there come no others but those that are under way: of
+    /// prepared transactions, which a restart has let keep no shared lock, or such as keep no
+    /// foreign keys. They are waited for here.
     ///
     /// # Errors
     /// As for [`Session::lock_referenced`].
-    pub fn lock_referring(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>) -> Result<Vec<Rid>> {
-        let mut rows = Vec::new();
-        if self.meet(table, key, |_| false)?.is_none() {
-            return Ok(rows);
-        }
-        // A scan would end a step of the transaction: of many cascades each would have its own.
-        let (mut page, mut from) = (Page::default(), key.start.to_vec());
+    pub fn find_referring(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>) -> Result<Option<ReferringRows>> {
+        let mut undecided = UndecidedKey::default();
         loop {
+            let met = self.meet(table, key, (true, None))?;
+            if let Some(row) = met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedChildIgnored)) {
+                undecided.wait(&mut self.locks(), table, (key.index, row))?;
+                continue;
+            }
+            let start = key.start.to_vec();
+            let rows = ReferringRows { index: key.index, from: Some(start.clone()), start };
+            return Ok(met.there.map(|_| rows));
+        }
+    }
+
+    /// Locks the next of the rows exclusively, at least `most` if there are so many, and not many
+    /// more, and returns them. The caller may delete them or change their keys before it asks for
+    /// others. By the time it is locked a row may be gone, or have another key.
+    ///
+    /// # Errors
+    /// As for [`Session::lock_referenced`].
+    pub fn lock_referring(&mut self, table: &Arc<Table>, rows: &mut ReferringRows, most: usize) -> Result<Vec<Rid>> {
+        self.check_readable(table, None)?;
+        // The snapshot keeps purge off the leaves.
+        self.open_statement_snapshot();
+        // A scan would end a step of the transaction: of many cascades each would have its own.
+        let (mut page, mut locked) = (Page::default(), Vec::new());
+        while locked.len() < most
+            && let Some(from) = rows.from.take()
+        {
             let view = View { snapshot: Csn::MAX, own: self.writes().view(table.id(), u64::MAX) };
-            let found = index_of(table, key.index)?.page_from(&from, &view, &mut page);
-            if !found.map_err(|error| error.in_index(key.index))? {
+            let found = index_of(table, rows.index)?.page_from(&from, &view, &mut page);
+            if !found.map_err(|error| error.in_index(rows.index))? {
                 break;
             }
             let entries = (page.place_of(&from)..page.len()).map(|at| page.entry(at));
-            let met: Vec<u64> =
-                entries.take_while(|entry| entry_key(entry).starts_with(key.start)).map(entry_row).collect();
-            for row in met {
+            let is_met = |entry: &&[u8]| entry_key(entry).starts_with(&rows.start);
+            for row in entries.take_while(is_met).map(entry_row).collect::<Vec<_>>() {
                 let rid = rid_of(table, row)?;
                 self.locks().lock_row(table, rid, LockMode::Exclusive)?;
-                rows.push(rid);
+                locked.push(rid);
             }
-            match page.high() {
-                Some(high) if high.starts_with(key.start) => from = high.to_vec(),
-                _ => break,
-            }
+            rows.from = page.high().filter(|high| high.starts_with(&rows.start)).map(<[u8]>::to_vec);
         }
-        self.lock_late_comers(table, key, &mut rows)?;
-        Ok(rows)
+        Ok(locked)
     }
 
-    /// Adds the rows whose transactions were under way: prepared ones, which a restart has let keep
-    /// no shared lock, or such as keep no foreign keys.
-    fn lock_late_comers(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>, rows: &mut Vec<Rid>) -> Result<()> {
-        let mut known: FxHashSet<u64> = rows.iter().map(|rid| rid.row()).collect();
-        let mut undecided = UndecidedKey::default();
-        loop {
-            match self.meet(table, key, |row| known.contains(&row))? {
-                None => return Ok(()),
-                Some(Met::Undecided(row)) => undecided.wait(&mut self.locks(), table, (key.index, row))?,
-                Some(Met::There(row)) => {
-                    let rid = rid_of(table, row)?;
-                    self.locks().lock_row(table, rid, LockMode::Exclusive)?;
-                    rows.push(rid);
-                    known.insert(row);
-                }
-            }
-        }
-    }
-
-    fn meet(
-        &mut self,
-        table: &Arc<Table>,
-        key: ReferenceKey<'_>,
-        is_left_out: impl Fn(u64) -> bool,
-    ) -> Result<Option<Met>> {
+    fn meet(&mut self, table: &Arc<Table>, key: ReferenceKey<'_>, how: (bool, Option<u64>)) -> Result<Met> {
         self.check_readable(table, None)?;
         // The snapshot keeps purge off the leaves.
         self.open_statement_snapshot();
         let own = self.writes().view(table.id(), u64::MAX);
         let search = Beginning { start: key.start, is_whole: key.is_whole };
-        let met = index_of(table, key.index)?.meet(search, own, is_left_out);
+        let met = index_of(table, key.index)?.meet(search, own, how);
         met.map_err(|error| error.in_index(key.index))
     }
 }

@@ -256,3 +256,37 @@ select * from lc order by id;
 drop table lc, lp;
 set foreign_key_checks = 0;
 drop table c1, c2, c3, c4, c5, c6, p;
+
+-- A row that refers to itself: its entries come and go index by index.
+set foreign_key_checks = 1;
+create table e (id int primary key, u int, a int, unique key (u), foreign key (a) references e (u));
+insert into e values (1, 5, 5), (2, 6, null), (3, 9, 9);
+update e set u = 7, a = 6 where id = 2;
+update e set u = 8 where id = 1;
+delete from e where id = 1;
+create table e2 (id int primary key, a int, foreign key (a) references e (id) on delete cascade);
+insert into e2 values (1, 1);
+delete from e where id = 1;
+update e set a = null where id = 1;
+delete from e where id = 1;
+select * from e order by id;
+select * from e2;
+drop table e2, e;
+create table s (id int primary key, s int, key (s), foreign key (s) references s (s));
+insert into s values (1, 1);
+insert into s values (2, null);
+create table i (id int primary key, u int, unique key (u), foreign key (id) references s (id));
+insert into i values (2, 2);
+insert into i values (2, 3);
+insert into i values (3, 2);
+drop table i, s;
+
+-- The first foreign key of a table that has rows.
+create table p (id int primary key);
+create table plain (a int);
+insert into plain values (77);
+alter table plain add foreign key (a) references p (id);
+delete from plain;
+alter table plain add foreign key (a) references p (id);
+insert into plain values (77);
+drop table plain, p;

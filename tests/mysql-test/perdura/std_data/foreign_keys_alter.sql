@@ -211,4 +211,26 @@ select a from c;
 update p set a = null where a = 'new';
 select a from c;
 drop table c, p;
+
+-- A table that is copied and gets another name in one statement.
+create table p (id int primary key, up int, foreign key (up) references p (id));
+create table c (a int, foreign key (a) references p (id) on delete cascade);
+insert into p values (1, null), (2, 1);
+insert into c values (1), (2), (2);
+alter table p rename to q, add column z int first;
+call keys_of('q');
+call keys_of('c');
+delete from q where id = 2;
+select * from c;
+insert into c values (2);
+alter table c rename to d, add column y int, force;
+call keys_of('d');
+insert into d values (3, 3);
+drop table d, q;
+create table p (id int primary key);
+create table c (a int, foreign key (a) references p (id));
+create table o (a int, foreign key (a) references p (id), constraint other foreign key (a) references c (a));
+alter table o force;
+call keys_of('o');
+drop table o, c, p;
 drop procedure keys_of;
