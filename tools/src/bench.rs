@@ -11,6 +11,7 @@ mod document;
 mod dram_budget;
 mod engine;
 mod files;
+mod fk;
 mod index;
 mod keyed;
 mod kv;
@@ -68,6 +69,7 @@ const NAMES: [&str; 30] = [
     "commit",
     "point",
     "update",
+    "fk",
     "scan",
     "mass",
     "stall",
@@ -106,6 +108,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "commit" => commit::run(plan),
         "point" => point::run(plan),
         "update" => update::run(plan),
+        "fk" => fk::run(plan),
         "scan" => scan::run(plan),
         "mass" => mass::run(plan),
         "stall" => stall::run(plan),
