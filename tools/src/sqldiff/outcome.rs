@@ -30,6 +30,9 @@ pub const LOCK_WAIT: u16 = 1205;
 /// The table is newer than the snapshot: the server's number and the handler's.
 pub const TABLE_CHANGED: u16 = 1412;
 const HANDLER_TABLE_CHANGED: u16 = 159;
+/// A table could not be created, or renamed.
+const CANNOT_CREATE: u16 = 1005;
+const ERROR_ON_RENAME: u16 = 1025;
 
 /// Whether an error is about a row.
 pub fn is_of_row(code: u16) -> bool {
@@ -93,12 +96,16 @@ impl Outcome {
         }
     }
 
-    /// InnoDB's outcome with two error numbers replaced: a write conflict becomes a deadlock, and
-    /// the handler's number for a table newer than the snapshot, which some statements pass on,
-    /// becomes the server's.
+    /// InnoDB's outcome with some error numbers replaced: a write conflict becomes a deadlock; the
+    /// handler's number for a table newer than the snapshot, which some statements pass on, becomes
+    /// the server's; and a foreign key that is found wrong when the copy is put in place is one
+    /// that was found before.
     pub fn in_our_numbers(self) -> Self {
         match self {
             Self::Refused { code: RECORD_CHANGED, message } => Self::Refused { code: DEADLOCK, message },
+            Self::Refused { code: ERROR_ON_RENAME, message } if message.contains("errno: 150") => {
+                Self::Refused { code: CANNOT_CREATE, message }
+            }
             Self::Refused { code: HANDLER_TABLE_CHANGED, message } => Self::Refused { code: TABLE_CHANGED, message },
             other => other,
         }

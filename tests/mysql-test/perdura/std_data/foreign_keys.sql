@@ -280,13 +280,3 @@ insert into i values (2, 2);
 insert into i values (2, 3);
 insert into i values (3, 2);
 drop table i, s;
-
--- The first foreign key of a table that has rows.
-create table p (id int primary key);
-create table plain (a int);
-insert into plain values (77);
-alter table plain add foreign key (a) references p (id);
-delete from plain;
-alter table plain add foreign key (a) references p (id);
-insert into plain values (77);
-drop table plain, p;
