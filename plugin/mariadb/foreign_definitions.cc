@@ -54,10 +54,10 @@ int Foreign_definitions::keep(Alter_info *info)
   std::vector<Reference> present= references_of(m_source.path().c_str(), PERDURA_KEYS_OF_CHILD);
   for (const Alter_drop &drop : info->drop_list)
   {
-    const auto is_meant= [&drop](const Reference &key) { return is_same_name(drop.name, key.name.c_str()); };
+    const auto is_meant= [&drop](const Reference &key) { return is_same_name(dropped_name(drop), key.name.c_str()); };
     if (drop.type == Alter_drop::FOREIGN_KEY && std::none_of(present.begin(), present.end(), is_meant))
     {
-      my_error(ER_CANT_DROP_FIELD_OR_KEY, MYF(0), "FOREIGN KEY", drop.name);
+      my_error(ER_CANT_DROP_FIELD_OR_KEY, MYF(0), "FOREIGN KEY", dropped_name(drop));
       return HA_ERR_UNSUPPORTED;
     }
   }
@@ -69,7 +69,7 @@ int Foreign_definitions::keep(Alter_info *info)
     m_highest= std::max({m_highest, key.number, key.number_in_name()});
     bool is_dropped= false;
     for (const Alter_drop &drop : info->drop_list)
-      is_dropped|= drop.type == Alter_drop::FOREIGN_KEY && is_same_name(drop.name, key.name.c_str());
+      is_dropped|= drop.type == Alter_drop::FOREIGN_KEY && is_same_name(dropped_name(drop), key.name.c_str());
     if (is_dropped)
       continue;
     rename(&key.columns);
@@ -90,6 +90,15 @@ static std::vector<std::string> names_of(const List<Key_part_spec> &columns)
   return names;
 }
 
+/* Takes a name of a file in small letters. */
+static void write_small(std::string *name)
+{
+  constexpr size_t LETTER_BYTES_MAX= 3;
+  std::string small(LETTER_BYTES_MAX * name->length(), '\0');
+  small.resize(files_charset_info->cset->casedn(files_charset_info, &(*name)[0], name->length(), &small[0], small.length()));
+  *name= small;
+}
+
 /* Adds a key of the statement. */
 void Foreign_definitions::add(const Foreign_key *key)
 {
@@ -99,8 +108,8 @@ void Foreign_definitions::add(const Foreign_key *key)
   added.parent.table= std::string(key->ref_table.str, key->ref_table.length);
   if (lower_case_table_names)
   {
-    my_casedn_str(files_charset_info, &added.parent.database[0]);
-    my_casedn_str(files_charset_info, &added.parent.table[0]);
+    write_small(&added.parent.database);
+    write_small(&added.parent.table);
   }
   const LEX_CSTRING &name= key->constraint_name.str ? key->constraint_name : key->name;
   if (name.str)

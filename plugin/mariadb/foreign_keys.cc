@@ -214,8 +214,8 @@ Table_share::Table_share(THD *thd, const Table_name &name) : m_path(name.path())
   if (perdura_frm_fetch(pool, m_path.c_str(), &frm) != PERDURA_CODE_OK)
     return;
   m_key= name.database + '\0' + name.table + '\0';
-  init_tmp_table_share(thd, &m_share, m_key.data(), static_cast<uint>(m_key.length()), m_key.data() + name.database.length() + 1,
-                       m_path.c_str());
+  begin_table_share(thd, &m_share, m_key.data(), static_cast<uint>(m_key.length()), m_key.data() + name.database.length() + 1,
+                    m_path.c_str());
   m_is_open= true;
   size_t bytes;
   const uint8_t *image= perdura_frm_data(frm, &bytes);
@@ -244,7 +244,7 @@ uint column_of(const TABLE_SHARE *share, const std::string &name)
 static bool begins_with(const TABLE_SHARE *share, const KEY &key, const std::vector<std::string> &columns)
 {
   if (key.user_defined_key_parts < columns.size() || key.algorithm == HA_KEY_ALG_LONG_HASH ||
-      key.flags & (HA_FULLTEXT | HA_SPATIAL))
+      is_fulltext(key) || is_spatial(key))
     return false;
   for (size_t part= 0; part < columns.size(); part++)
   {

@@ -212,11 +212,12 @@ static bool needs_index(THD *thd, const TABLE *table, const TABLE *altered, std:
   {
     const uint index= index_of(table->s, table->key_info, link.own_columns());
     bool is_dropped= index == NO_KEY;
+    const char *name= link.reference.name.c_str();
     for (const Alter_drop &drop : info->drop_list)
-      is_dropped|= drop.type == Alter_drop::FOREIGN_KEY && !my_strcasecmp(system_charset_info, drop.name, link.reference.name.c_str());
+      is_dropped|= drop.type == Alter_drop::FOREIGN_KEY && !my_strcasecmp(system_charset_info, dropped_name(drop), name);
     std::vector<std::string> columns;
-    for (const std::string &name : link.own_columns())
-      columns.push_back(altered->field[column_of(table->s, name)]->field_name.str);
+    for (const std::string &column : link.own_columns())
+      columns.push_back(altered->field[column_of(table->s, column)]->field_name.str);
     if (is_dropped || index_of(altered->s, altered->key_info, columns) != NO_KEY)
       continue;
     my_error(ER_DROP_INDEX_FK, MYF(0), table->key_info[index].name.str);

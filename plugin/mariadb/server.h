@@ -89,8 +89,29 @@ inline int my_strcasecmp(CHARSET_INFO *, const char *left, const char *right)
   return !Lex_ident_ci(LEX_CSTRING{left, strlen(left)}).streq(LEX_CSTRING{right, strlen(right)});
 }
 typedef const LEX_CSTRING Database_name;
+
+inline const char *dropped_name(const Alter_drop &drop)
+{
+  return drop.name.str;
+}
+
+/* Begins a definition of a table that is one thread's. */
+inline void begin_table_share(THD *thd, TABLE_SHARE *share, const char *key, uint length, const char *name, const char *path)
+{
+  init_tmp_table_share(thd, share, key, length, name, path, true);
+}
 #else
 typedef LEX_CSTRING Database_name;
+
+inline const char *dropped_name(const Alter_drop &drop)
+{
+  return drop.name;
+}
+
+inline void begin_table_share(THD *thd, TABLE_SHARE *share, const char *key, uint length, const char *name, const char *path)
+{
+  init_tmp_table_share(thd, share, key, length, name, path);
+}
 #endif
 
 /* A list of words that ends with a null pointer, as the choices of a variable. */
