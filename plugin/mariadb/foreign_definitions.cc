@@ -90,12 +90,11 @@ static std::vector<std::string> names_of(const List<Key_part_spec> &columns)
   return names;
 }
 
-/* Takes a name of a file in small letters. */
-static void write_small(std::string *name)
+static void write_small(CHARSET_INFO *letters, std::string *name)
 {
   constexpr size_t LETTER_BYTES_MAX= 3;
   std::string small(LETTER_BYTES_MAX * name->length(), '\0');
-  small.resize(files_charset_info->cset->casedn(files_charset_info, &(*name)[0], name->length(), &small[0], small.length()));
+  small.resize(letters->cset->casedn(letters, &(*name)[0], name->length(), &small[0], small.length()));
   *name= small;
 }
 
@@ -108,8 +107,8 @@ void Foreign_definitions::add(const Foreign_key *key)
   added.parent.table= std::string(key->ref_table.str, key->ref_table.length);
   if (lower_case_table_names)
   {
-    write_small(&added.parent.database);
-    write_small(&added.parent.table);
+    write_small(files_charset_info, &added.parent.database);
+    write_small(files_charset_info, &added.parent.table);
   }
   const LEX_CSTRING &name= key->constraint_name.str ? key->constraint_name : key->name;
   if (name.str)
@@ -130,6 +129,17 @@ void Foreign_definitions::add(const Foreign_key *key)
   m_list.push_back(std::move(added));
 }
 
+/* Has whoever gives keys of the database one of these names meanwhile wait until the statement ends,
+   and so find the names taken. False, with an error, if that fails. */
+static bool claim_names(THD *thd, const std::string &database, std::vector<std::string> names)
+{
+  for (std::string &name : names)
+    write_small(system_charset_info, &name);
+  /* In one order, so that nobody waits in a circle. */
+  std::sort(names.begin(), names.end());
+  return std::all_of(names.begin(), names.end(), [&](const std::string &name) { return lock_constraint(thd, database, name); });
+}
+
 /* Gives numbers to the new keys without a name, and refuses names that others in the database
    have. */
 int Foreign_definitions::name_new()
@@ -144,6 +154,11 @@ int Foreign_definitions::name_new()
   for (size_t i= m_kept; i < m_list.size(); i++)
     if (m_list[i].name.empty())
       m_list[i].set_number(++m_highest);
+  std::vector<std::string> names;
+  for (size_t i= m_kept; i < m_list.size(); i++)
+    names.push_back(m_list[i].name);
+  if (!claim_names(m_thd, m_source.database, names))
+    return HA_ERR_UNSUPPORTED;
   const std::vector<Reference> others= references_of(m_source.path().c_str(), PERDURA_KEYS_OF_DATABASE);
   for (size_t i= m_kept; i < m_list.size(); i++)
   {
@@ -172,6 +187,41 @@ int Foreign_definitions::find(Alter_info *info, bool is_alter)
   for (size_t i= m_kept; i < m_list.size(); i++)
     if (!(m_list[i].parent == m_source) && !lock_name(m_thd, m_list[i].parent, MDL_SHARED_NO_WRITE))
       return HA_ERR_UNSUPPORTED;
+  return 0;
+}
+
+int claim_renamed_keys(THD *thd, const char *from, const char *to)
+{
+  const int command= thd_sql_command(thd);
+  const Table_name before= Table_name::of_path(from), after= Table_name::of_path(to);
+  std::vector<Reference> keys;
+  if (!is_of_server(after.table) && (command == SQLCOM_RENAME_TABLE || command == SQLCOM_ALTER_TABLE))
+    keys= references_of(from, PERDURA_KEYS_OF_CHILD);
+  if (keys.empty())
+    return 0;
+  std::vector<std::string> names;
+  for (Reference &key : keys)
+  {
+    key.child= after;
+    if (key.number)
+      key.set_number(key.number);
+    names.push_back(key.name);
+  }
+  if (!claim_names(thd, after.database, names))
+    return HA_ERR_UNSUPPORTED;
+  /* A table that the server has put aside has the same names as the one that comes in its place. */
+  for (const Reference &other : references_of(to, PERDURA_KEYS_OF_DATABASE))
+  {
+    const auto is_it= [&other](const std::string &name) { return is_same_name(name.c_str(), other.name.c_str()); };
+    if (other.child == before || is_of_server(other.child.table) || std::none_of(names.begin(), names.end(), is_it))
+      continue;
+    /* InnoDB's error. */
+    my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to);
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_FOUND_DUPP_KEY,
+                        "Perdura: it would have a foreign key %s, as table %s of the database has; drop one of them first", other.name.c_str(),
+                        other.child.table.c_str());
+    return HA_ERR_GENERIC;
+  }
   return 0;
 }
 

@@ -68,6 +68,10 @@ private:
   uint m_highest= 0;
 };
 
+/* The same for the names that a table's foreign keys have once the table is renamed. Those of a
+   database differ. */
+int claim_renamed_keys(THD *thd, const char *from, const char *to);
+
 } // namespace perdura
 
 #endif

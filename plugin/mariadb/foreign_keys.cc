@@ -201,11 +201,24 @@ Reference_list::Reference_list(std::vector<Reference> references) : m_references
 
 /* -- other tables */
 
+static bool lock(THD *thd, MDL_request *request)
+{
+  return !thd->mdl_context.acquire_lock(request, static_cast<double>(thd->variables.lock_wait_timeout));
+}
+
 bool lock_name(THD *thd, const Table_name &name, enum_mdl_type type)
 {
   MDL_request request;
   MDL_REQUEST_INIT(&request, MDL_key::TABLE, name.database.c_str(), name.table.c_str(), type, MDL_TRANSACTION);
-  return !thd->mdl_context.acquire_lock(&request, static_cast<double>(thd->variables.lock_wait_timeout));
+  return lock(thd, &request);
+}
+
+/* Among the locks of GET_LOCK(), whose second name is empty. */
+bool lock_constraint(THD *thd, const std::string &database, const std::string &name)
+{
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::USER_LOCK, database.c_str(), name.c_str(), MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
+  return lock(thd, &request);
 }
 
 Table_share::Table_share(THD *thd, const Table_name &name) : m_path(name.path())

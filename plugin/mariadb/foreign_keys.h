@@ -95,6 +95,10 @@ inline bool checks_foreign_keys(THD *thd)
    off the table; or else against those who change its rows. False, with an error, if that fails. */
 bool lock_name(THD *thd, const Table_name &name, enum_mdl_type type);
 
+/* Keeps the name of a foreign key for this transaction, until it ends; waits for others that do so.
+   False, with an error, if that fails. */
+bool lock_constraint(THD *thd, const std::string &database, const std::string &name);
+
 /* The server's definition of a table, as the pool has it: of any table of the pool, not opened. */
 class Table_share
 {
