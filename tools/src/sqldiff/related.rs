@@ -146,8 +146,8 @@ fn some_key(random: &mut StdRng, table: &str) -> String {
     }
 }
 
-/// DDL. It gives no copy another name, and alters no table without checks: InnoDB loses foreign keys
-/// by that.
+/// DDL. It gives no copy another name, and alters no table without checks: InnoDB loses foreign
+/// keys by that.
 fn definition(random: &mut StdRng, is_checked: bool) -> Statement {
     let (table, other) = (some(random), some(random));
     let text = match random.random_range(0..if is_checked { 24 } else { 13 }) {
