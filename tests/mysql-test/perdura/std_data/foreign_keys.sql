@@ -280,3 +280,17 @@ insert into i values (2, 2);
 insert into i values (2, 3);
 insert into i values (3, 2);
 drop table i, s;
+
+-- a row that refers to itself by the index in which it refers: an update that writes the entry anew finds another row, or none
+CREATE TABLE s (id INT PRIMARY KEY, a INT, b INT, KEY (a, b), FOREIGN KEY (a) REFERENCES s (a));
+SET foreign_key_checks=0;
+INSERT INTO s VALUES (1, 5, 1), (2, 6, 1), (3, 6, 2);
+SET foreign_key_checks=1;
+UPDATE s SET id = 11 WHERE id = 1;
+UPDATE s SET b = 2 WHERE id = 1;
+UPDATE s SET id = 12 WHERE id = 2;
+UPDATE s SET b = 3 WHERE id = 3;
+UPDATE s SET a = 5 WHERE id = 3;
+UPDATE s SET id = 11 WHERE id = 1;
+SELECT * FROM s ORDER BY id;
+DROP TABLE s;

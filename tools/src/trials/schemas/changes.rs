@@ -212,7 +212,9 @@ impl Changes {
             "tinyint" if column.type_text.starts_with("tinyint(1)") => (number % 2).to_string(),
             "year" => (2000 + number).to_string(),
             "date" => format!("'2024-{:02}-{:02}'", number % 12 + 1, number % 28 + 1),
-            "datetime" | "timestamp" => format!("'2024-{:02}-{:02} 12:{number:02}:00'", number % 12 + 1, number % 28 + 1),
+            "datetime" | "timestamp" => {
+                format!("'2024-{:02}-{:02} 12:{number:02}:00'", number % 12 + 1, number % 28 + 1)
+            }
             "decimal" | "double" | "float" => format!("{}.{}", number % 10, number % 7),
             "enum" | "set" => {
                 let options: Vec<&str> = column.type_text.split('\'').skip(1).step_by(2).collect();

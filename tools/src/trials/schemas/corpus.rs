@@ -47,7 +47,8 @@ fn made(seed: u64) -> Vec<String> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut statements = Vec::new();
     for table in 0..MADE_TABLES {
-        let mut text = format!("CREATE TABLE t{table} (id INT NOT NULL PRIMARY KEY, code VARCHAR(12) UNIQUE, note TEXT");
+        let mut text =
+            format!("CREATE TABLE t{table} (id INT NOT NULL PRIMARY KEY, code VARCHAR(12) UNIQUE, note TEXT");
         for number in 0..random.random_range(0..=REFERENCES_MAX) {
             let parent = if random.random_bool(0.1) { table } else { random.random_range(0..=table) };
             text += &reference(&mut random, number, parent);

@@ -61,7 +61,8 @@ pub fn database(name: &str, engine: &str) -> String {
 
 fn session(server: &Server, name: &str, engine: &str) -> Result<Conn> {
     let mut session = server.connect()?;
-    session.query_drop(format!("SET default_storage_engine = {engine}, timestamp = 1700000000, time_zone = '+00:00'"))?;
+    session
+        .query_drop(format!("SET default_storage_engine = {engine}, timestamp = 1700000000, time_zone = '+00:00'"))?;
     session.query_drop(format!("USE {}", database(name, engine)))?;
     Ok(session)
 }
@@ -136,7 +137,10 @@ impl Sides {
         let rules = |session: &mut Conn| -> Result<Vec<Vec<Value>>> {
             Ok(session.query::<Row, _>(RULES)?.into_iter().map(Row::unwrap).collect())
         };
-        ensure!(rules(&mut self.ours)? == rules(&mut self.theirs)?, "information_schema.referential_constraints differs");
+        ensure!(
+            rules(&mut self.ours)? == rules(&mut self.theirs)?,
+            "information_schema.referential_constraints differs"
+        );
         Ok(())
     }
 
