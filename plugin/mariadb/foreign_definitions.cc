@@ -129,8 +129,8 @@ void Foreign_definitions::add(const Foreign_key *key)
   m_list.push_back(std::move(added));
 }
 
-/* Has whoever gives keys of the database one of these names meanwhile wait until the statement ends,
-   and so find the names taken. False, with an error, if that fails. */
+/* Has whoever gives keys of the database one of these names meanwhile wait until the statement
+   ends, and so find the names taken. False, with an error, if that fails. */
 static bool claim_names(THD *thd, const std::string &database, std::vector<std::string> names)
 {
   for (std::string &name : names)

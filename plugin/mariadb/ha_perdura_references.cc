@@ -205,7 +205,8 @@ int ha_perdura::check_parents(const uchar *before, const uchar *after, const Cas
     /* A row refers to itself as before: if its key changes, the other side refuses that. */
     if (before && has_other && m_foreign->is_same(link, before, after) && m_foreign->refers_to_itself(link, before))
       continue;
-    /* The row itself, if it is about to lose the key, or to get it anew by the entry that is checked. */
+    /* The row itself, if it is about to lose the key, or to get it anew by the entry that is
+       checked. */
     uint64_t except= 0;
     if (before && has_other && link.is_to_itself() &&
         (link.index() == link.own_index() || !m_foreign->is_same_parent(link, before, after)))
