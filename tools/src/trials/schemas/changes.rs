@@ -129,7 +129,7 @@ impl Changes {
     /// Columns and rows of an INSERT.
     fn rows(&mut self, session: &mut Conn, table: &Table, count: usize) -> Result<String> {
         let counts = self.random.random_bool(0.7);
-        let columns = table.columns.iter().filter(|column| !column.is_computed && !(counts && column.is_counted));
+        let columns = table.columns.iter().filter(|column| !(column.is_computed || counts && column.is_counted));
         let columns: Vec<&Column> = columns.collect();
         let mut rows = Vec::new();
         for _ in 0..count {
