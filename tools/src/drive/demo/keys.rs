@@ -1,5 +1,5 @@
-//! Keys of the flights' tables: their definition as the server shows it, a query that joins by them,
-//! and what foreign keys refuse.
+//! Keys of the flights' tables: their definition as the server shows it, a query that joins by
+//! them, and what foreign keys refuse.
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
