@@ -164,10 +164,12 @@ int Foreign_definitions::name_new()
   {
     const auto has_name= [this, i](const Reference &key) { return is_same_name(key.name.c_str(), m_list[i].name.c_str()); };
     const auto is_taken= [this, &has_name](const Reference &key) { return !(key.child == m_source) && has_name(key); };
-    if (std::any_of(others.begin(), others.end(), is_taken))
+    if (std::any_of(others.begin(), others.end(), is_taken) ||
+        std::any_of(m_list.begin(), m_list.begin() + static_cast<ptrdiff_t>(m_kept), has_name))
+    {
+      m_taken= m_source.database + "/" + m_list[i].name;
       return HA_ERR_FOUND_DUPP_KEY;
-    if (std::any_of(m_list.begin(), m_list.begin() + static_cast<ptrdiff_t>(m_kept), has_name))
-      return HA_ERR_FOUND_DUPP_KEY;
+    }
     if (std::any_of(m_list.begin() + static_cast<ptrdiff_t>(m_kept), m_list.begin() + static_cast<ptrdiff_t>(i), has_name))
       return refuse(m_list[i], "the statement has another key of this name");
   }
@@ -281,7 +283,7 @@ int Foreign_definitions::check_own(const Reference &key, bool is_new)
       return refuse(key, "a VIRTUAL column cannot be in a foreign key");
     if (sets_null && !field->real_maybe_null())
       return refuse(key, "SET NULL is asked for, and a column is NOT NULL");
-    if ((changes_child(key.on_delete) || changes_child(key.on_update)) && has_stored_dependant(m_form, field))
+    if ((key.on_delete == FK_OPTION_SET_NULL || changes_child(key.on_update)) && has_stored_dependant(m_form, field))
       return refuse(key, "a cascade would change a column that a STORED one is computed from");
   }
   if (index_of(m_form->s, m_form->key_info, key.columns) == NO_KEY)

@@ -43,6 +43,8 @@ public:
   int check();
 
   bool has_new() const { return m_kept < m_list.size(); }
+  /* The database and name of a new key that another one has, if that was the error. */
+  const std::string &taken() const { return m_taken; }
   /* The list, with those that the table has kept marked as carried if it is a copy. */
   std::vector<Reference> list(bool is_copy) const;
 
@@ -63,6 +65,7 @@ private:
   /* Columns that get another name: the one before, and the one after. */
   std::vector<std::pair<std::string, std::string>> m_renamed;
   std::vector<Reference> m_list;
+  std::string m_taken;
   /* Those before are kept, and not new. */
   size_t m_kept= 0;
   uint m_highest= 0;

@@ -235,7 +235,9 @@ static bool find_foreign_keys(THD *thd, const TABLE *table, TABLE *altered, Alte
     error= keys.check();
   if (error)
   {
-    if (error != HA_ERR_UNSUPPORTED)
+    if (error == HA_ERR_FOUND_DUPP_KEY)
+      my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", keys.taken().c_str());
+    else if (error != HA_ERR_UNSUPPORTED)
       my_error(ER_CANT_CREATE_TABLE, MYF(0), table->s->db.str, table->s->table_name.str, error);
     return true;
   }

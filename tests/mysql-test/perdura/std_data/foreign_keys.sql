@@ -294,3 +294,15 @@ UPDATE s SET a = 5 WHERE id = 3;
 UPDATE s SET id = 11 WHERE id = 1;
 SELECT * FROM s ORDER BY id;
 DROP TABLE s;
+
+-- rows from which stored columns are computed may go with the parent, and do not follow it
+CREATE TABLE p (id INT PRIMARY KEY);
+CREATE TABLE c (id INT, twice INT AS (id * 2) STORED, KEY (twice), FOREIGN KEY (id) REFERENCES p (id) ON DELETE CASCADE);
+INSERT INTO p VALUES (1), (2), (3);
+INSERT INTO c (id) VALUES (1), (1), (2);
+DELETE FROM p WHERE id = 1;
+UPDATE p SET id = 4 WHERE id = 2;
+SELECT * FROM c;
+SELECT twice FROM c WHERE twice > 0;
+CREATE TABLE d (id INT, twice INT AS (id * 2) STORED, FOREIGN KEY (id) REFERENCES p (id) ON DELETE SET NULL);
+DROP TABLE c, p;

@@ -234,3 +234,12 @@ alter table o force;
 call keys_of('o');
 drop table o, c, p;
 drop procedure keys_of;
+
+-- a name that another key has, with a copy and without
+CREATE TABLE p (id INT PRIMARY KEY);
+CREATE TABLE c (id INT PRIMARY KEY, CONSTRAINT k FOREIGN KEY (id) REFERENCES p (id));
+ALTER TABLE c ADD CONSTRAINT k FOREIGN KEY (id) REFERENCES p (id);
+SET foreign_key_checks=0;
+ALTER TABLE c ADD CONSTRAINT k FOREIGN KEY (id) REFERENCES p (id), ALGORITHM=INPLACE;
+SET foreign_key_checks=1;
+DROP TABLE c, p;
