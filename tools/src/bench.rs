@@ -64,7 +64,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "load",
     "commit",
     "point",
