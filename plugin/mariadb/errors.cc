@@ -92,6 +92,11 @@ bool ha_perdura::get_error_message(int error, String *message)
 {
   if (error == HA_ERR_LOCK_DEADLOCK)
     return false;
+  if (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED)
+  {
+    message->copy(m_broken.c_str(), m_broken.length(), &my_charset_utf8mb3_general_ci);
+    return false;
+  }
   char text[MESSAGE_BYTES];
   perdura_message(reinterpret_cast<uint8_t *>(text), sizeof(text));
   message->copy(text, strlen(text), &my_charset_utf8mb3_general_ci);

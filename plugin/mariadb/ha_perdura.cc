@@ -30,11 +30,9 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *r
 /* Whether a name is that of a sequence the server finds out by the .frm file, which a table of this
    engine does not have before it is first opened: DROP SEQUENCE would drop such a table. A sequence
    of a pool that has come to another server has none either. */
-static int drop_table(handlerton *, const char *path)
+static int drop_found_table(handlerton *, const char *path)
 {
-  if (thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE && is_no_sequence(path))
-    return HA_ERR_NO_SUCH_TABLE;
-  return table_error(perdura_table_drop(pool, path));
+  return thd_sql_command(current_thd) == SQLCOM_DROP_SEQUENCE && is_no_sequence(path) ? HA_ERR_NO_SUCH_TABLE : perdura::drop_table(path);
 }
 
 /* After a crash: whether an ALTER TABLE that was under way has come into force. */
@@ -87,9 +85,9 @@ static int start(void *target)
 {
   hton= static_cast<handlerton *>(target);
   hton->db_type= DB_TYPE_AUTOASSIGN;
-  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
+  hton->flags= HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_SUPPORTS_FOREIGN_KEYS;
   hton->create= create_handler;
-  hton->drop_table= drop_table;
+  hton->drop_table= drop_found_table;
   hton->show_status= show_status;
   hton->signal_ddl_recovery_done= ddl_recovery_done;
   hton->end_backup= end_backup;

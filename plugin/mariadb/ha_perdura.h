@@ -19,6 +19,7 @@
 #ifndef HA_PERDURA_H
 #define HA_PERDURA_H
 
+#include "foreign_links.h"
 #include "key_images.h"
 #include "missing_features.h"
 #include "perdura_plugin.h"
@@ -29,6 +30,22 @@
 #include <vector>
 
 namespace perdura {
+/* A change of rows by a foreign key, and the changes that have led to it. */
+struct Cascade
+{
+  const Cascade *above;
+  const TABLE_SHARE *table;
+  bool is_update;
+  /* The key that the change is made by, which holds; null for the statement's own change. */
+  const Reference *by;
+};
+
+/* A row of the parent before and after, which is null if it was deleted. */
+struct Row_change
+{
+  const uchar *before, *after;
+};
+
 /* The name of the index with this number; null if the table has none. */
 const char *name_of_index(const TABLE *table, uint index);
 /* Whether a table of this many rows has neither doubled nor halved since it had `known`; false if
@@ -139,11 +156,21 @@ public:
   bool was_semi_consistent_read() override;
   const COND *cond_push(const COND *condition) override;
 
-  /* -- changes (ha_perdura_dml.cc) */
+  /* -- changes (ha_perdura_dml.cc, and ha_perdura_foreign.cc where there are foreign keys) */
   int extra(ha_extra_function operation) override;
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
   int delete_row(const uchar *record) override;
+
+  /* -- foreign keys (ha_perdura_references.cc; ha_perdura_foreign.cc for the rows of parents) */
+  char *get_foreign_key_create_info() override;
+  void free_foreign_key_create_info(char *text) override;
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  bool referenced_by_foreign_key() const noexcept override;
+  bool can_switch_engines() override;
+  bool is_fk_defined_on_table_or_index(uint index) override;
+  bool get_foreign_dup_key(char *child_table, uint table_room, char *child_key, uint key_room) override;
 
   /* -- AUTO_INCREMENT (ha_perdura_auto.cc) */
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *count) override;
@@ -223,6 +250,24 @@ private:
   PerduraCode keep_limit();
   int next_of_ranges(range_id_t *range);
   bool make_keys(const uchar *record, PerduraKey *keys);
+  int update_alone(const uchar *before, const uchar *after);
+  int delete_alone(const uchar *record);
+  void refresh_references();
+  int lock_parents();
+  bool refers_anew(const perdura::Link &link, const uchar *before, const uchar *after) const;
+  int check_parents(const uchar *before, const uchar *after, const perdura::Cascade *cascade);
+  int refuse_row(const uchar *record, const PerduraKey *keys);
+  int check_children(const perdura::Link &link, const uchar *record);
+  int referred(const perdura::Link &link);
+  int update_referring(const uchar *before, const uchar *after, const perdura::Cascade *above);
+  int delete_referring(const uchar *record, const perdura::Cascade *above);
+  int change_and_cascade(const uchar *before, const uchar *after, const std::vector<perdura::Link *> &links,
+                         const perdura::Cascade &change);
+  int cascade(perdura::Link &link, const std::string &key, const perdura::Row_change &row_change, const perdura::Cascade &change);
+  int change_child(ha_perdura *child, uint64_t row, perdura::Link &link, const std::string &key, const perdura::Row_change &row_change,
+                   const perdura::Cascade &change);
+  bool follow(const perdura::Link &link, const perdura::Row_change &change, TABLE *child, bool is_null) const;
+  int begin_cascade(THD *thd);
   bool find_changes(const uchar *before, const uchar *after, PerduraKeyChange *changes, size_t *count);
   int seek(uchar *record, const PerduraBound &bound, PerduraStep step, bool whole);
   int step(uchar *record, PerduraStep step);
@@ -256,6 +301,17 @@ private:
      changed. */
   bool m_semi_consistent= false;
   std::unique_ptr<perdura::Key_images> m_keys;
+  /* Null if the table has no foreign keys and none refer to it. As of this version of the pool's
+     foreign keys. */
+  std::unique_ptr<perdura::Foreign_keys> m_foreign;
+  uint64_t m_foreign_version= 0;
+  /* The foreign key that was broken, as errors have it; the index of it in this table; the table
+     and the key of a duplicate that a cascade met; and the statement in which the table was last
+     prepared for cascades. */
+  std::string m_broken;
+  uint m_broken_index= 0;
+  std::string m_duplicate_table, m_duplicate_key;
+  query_id_t m_cascades_in= 0;
   /* Null if the table has no virtual columns. */
   std::unique_ptr<perdura::Virtual_columns> m_virtual;
   /* Answers of index_flags() for each part of each index, of the part alone and of all up to it,

@@ -18,6 +18,7 @@
    keys. All other alterations copy the table, also one that adds or changes a CHECK constraint: the
    copy checks the rows. */
 
+#include "foreign_definitions.h"
 #include "ha_perdura.h"
 #include "table_definition.h"
 
@@ -31,7 +32,8 @@ static constexpr alter_table_operations OF_INDEXES=
 /* Changes of the definition alone: names, defaults and comments of columns, CHECK constraints that
    go, and the options below. */
 static constexpr alter_table_operations OF_DEFINITION=
-  ALTER_COLUMN_NAME | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_OPTION | ALTER_DROP_CHECK_CONSTRAINT | ALTER_OPTIONS;
+  ALTER_COLUMN_NAME | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_OPTION | ALTER_DROP_CHECK_CONSTRAINT | ALTER_OPTIONS |
+  ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 static constexpr ulong OPTIONS_OF_DEFINITION=
   HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_AVG_ROW_LENGTH;
 
@@ -52,11 +54,17 @@ public:
     return perdura_alter_build(m_cursor, m_alteration, record, hooks, refused);
   }
 
-  PerduraCode commit()
+  PerduraCode commit(const std::vector<PerduraRenamedColumn> &renamed)
   {
     PerduraAlteration *alteration= m_alteration;
     m_alteration= nullptr;
-    return perdura_alter_commit(m_cursor, alteration, definition.get());
+    return perdura_alter_commit(pool, m_cursor, alteration, definition.get(), renamed.data(), renamed.size());
+  }
+
+  void set_foreign_keys(std::vector<Reference> list)
+  {
+    m_foreign_keys= std::make_unique<Reference_list>(std::move(list));
+    m_foreign_keys->put_in(definition.get());
   }
 
   void end()
@@ -72,6 +80,7 @@ public:
 private:
   PerduraCursor *m_cursor;
   PerduraAlteration *m_alteration= nullptr;
+  std::unique_ptr<Reference_list> m_foreign_keys;
 };
 
 /* Whether two keys of tables with the same columns have the same entries. */
@@ -185,17 +194,68 @@ enum_alter_inplace_result ha_perdura::check_if_supported_inplace_alter(TABLE *al
       altered->s->partition_info_str || has_missing_features(altered) || !has_same_columns(table, altered) ||
       has_new_check(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  /* The copy checks the rows. */
+  if (info->handler_flags & ALTER_ADD_FOREIGN_KEY && checks_foreign_keys(ha_thd()))
+  {
+    info->unsupported_reason= my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_FK_CHECK);
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
   const std::vector<int32_t> kept= kept_indexes(table, altered, info);
   const bool adds= std::find(kept.begin(), kept.end(), -1) != kept.end();
   return adds ? HA_ALTER_INPLACE_NOCOPY_LOCK : HA_ALTER_INPLACE_INSTANT;
 }
 
+/* Whether an index that goes is needed by a foreign key, with the server's error. */
+static bool needs_index(THD *thd, const TABLE *table, const TABLE *altered, std::vector<Link> &links, const Alter_info *info)
+{
+  for (Link &link : links)
+  {
+    const uint index= index_of(table->s, table->key_info, link.own_columns());
+    bool is_dropped= index == NO_KEY;
+    const char *name= link.reference.name.c_str();
+    for (const Alter_drop &drop : info->drop_list)
+      is_dropped|= drop.type == Alter_drop::FOREIGN_KEY && !my_strcasecmp(system_charset_info, dropped_name(drop), name);
+    std::vector<std::string> columns;
+    for (const std::string &column : link.own_columns())
+      columns.push_back(altered->field[column_of(table->s, column)]->field_name.str);
+    if (is_dropped || index_of(altered->s, altered->key_info, columns) != NO_KEY)
+      continue;
+    my_error(ER_DROP_INDEX_FK, MYF(0), table->key_info[index].name.str);
+    return true;
+  }
+  return false;
+}
+
+/* Finds the foreign keys that the altered table has. True with an error if that fails. */
+static bool find_foreign_keys(THD *thd, const TABLE *table, TABLE *altered, Alter_inplace_info *info, Index_alteration *alteration)
+{
+  Foreign_definitions keys(thd, altered, {table->s->db.str, table->s->table_name.str});
+  int error= keys.find(info->alter_info, true);
+  if (!error)
+    error= keys.check();
+  if (error)
+  {
+    if (error == HA_ERR_FOUND_DUPP_KEY)
+      my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", keys.taken().c_str());
+    else if (error != HA_ERR_UNSUPPORTED)
+      my_error(ER_CANT_CREATE_TABLE, MYF(0), table->s->db.str, table->s->table_name.str, error);
+    return true;
+  }
+  alteration->set_foreign_keys(keys.list(false));
+  return false;
+}
+
 /* Nobody uses the table now. */
 bool ha_perdura::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
+  refresh_references();
+  if (m_foreign && checks_foreign_keys(ha_thd()) &&
+      (needs_index(ha_thd(), table, altered, m_foreign->own, info->alter_info) ||
+       needs_index(ha_thd(), table, altered, m_foreign->referring, info->alter_info)))
+    return true;
   Index_alteration *alteration= new (ha_thd()->mem_root) Index_alteration(altered, m_cursor);
   info->handler_ctx= alteration;
-  if (!alteration)
+  if (!alteration || find_foreign_keys(ha_thd(), table, altered, info, alteration))
     return true;
   PerduraCode code= alteration->begin(kept_indexes(table, altered, info));
   if (code != PERDURA_CODE_OK)
@@ -293,7 +353,11 @@ bool ha_perdura::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   alteration->definition.get()->frm= image;
   alteration->definition.get()->frm_bytes= bytes;
-  PerduraCode code= alteration->commit();
+  std::vector<PerduraRenamedColumn> renamed;
+  for (uint i= 0; i < table->s->fields; i++)
+    if (strcmp(table->field[i]->field_name.str, altered->field[i]->field_name.str))
+      renamed.push_back({table->field[i]->field_name.str, altered->field[i]->field_name.str});
+  PerduraCode code= alteration->commit(renamed);
   altered->s->free_frm_image(image);
   if (code != PERDURA_CODE_OK)
     print_error(table_error(code), MYF(0));

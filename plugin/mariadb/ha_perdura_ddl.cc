@@ -16,6 +16,7 @@
 /* CREATE, open, DROP, RENAME, TRUNCATE, and what the pool stores of the server's definition of a
    table. */
 
+#include "foreign_definitions.h"
 #include "ha_perdura.h"
 #include "table_definition.h"
 
@@ -52,16 +53,24 @@ static int check_options(THD *thd, const TABLE *form, const HA_CREATE_INFO *info
   return error;
 }
 
-/* Foreign keys would not be kept. Of a table that has some, the server itself refuses to change the
-   engine. */
-static int check_foreign_keys(THD *thd)
+/* The foreign keys of a new table; and if it is a copy that takes the place of another, those that
+   it keeps, and the path of the other. */
+static int find_foreign_keys(THD *thd, const char *path, TABLE *form, HA_CREATE_INFO *info, std::vector<Reference> *found,
+                             std::string *copy_of)
 {
-  for (const Key &key : thd->lex->alter_info.key_list)
-    if (key.type == Key::FOREIGN_KEY)
-    {
-      my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY");
-      return HA_ERR_UNSUPPORTED;
-    }
+  const bool is_temporary= info->tmp_table();
+  const Table_name name= is_temporary ? Table_name{form->s->db.str, form->s->table_name.str} : Table_name::of_path(path);
+  const Table_name source= is_temporary ? name : Foreign_definitions::source_of(thd, name);
+  const bool is_copy= !(source == name);
+  Foreign_definitions keys(thd, form, source, is_temporary);
+  Alter_info *statement= info->alter_info ? info->alter_info : &thd->lex->alter_info;
+  if (int error= keys.find(statement, is_copy))
+    return error;
+  if (int error= keys.check())
+    return error;
+  *found= keys.list(is_copy);
+  if (is_copy)
+    *copy_of= source.path();
   return 0;
 }
 
@@ -97,12 +106,17 @@ int ha_perdura::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   }
   if (int error= check_options(ha_thd(), form, info))
     return error;
-  if (int error= check_foreign_keys(ha_thd()))
-    return error;
   if (int error= check_missing_features(ha_thd(), form))
+    return error;
+  std::vector<Reference> foreign_keys;
+  std::string copy_of;
+  if (int error= find_foreign_keys(ha_thd(), name, form, info, &foreign_keys, &copy_of))
     return error;
   const Key_images keys(form);
   Table_definition definition(form, keys);
+  const Reference_list references(std::move(foreign_keys));
+  references.put_in(definition.get());
+  definition.get()->copy_of= copy_of.empty() ? nullptr : copy_of.c_str();
   /* By its image another server finds the table. The server itself keeps the definitions of
      partitioned tables. */
   const LEX_CUSTRING *image= form->s->frm_image;
@@ -161,6 +175,8 @@ ha_perdura::~ha_perdura()
 
 int ha_perdura::close()
 {
+  m_foreign.reset();
+  m_foreign_version= 0;
   if (m_cursor)
     perdura_cursor_close(m_cursor);
   m_cursor= nullptr;
@@ -169,13 +185,34 @@ int ha_perdura::close()
 
 int ha_perdura::delete_table(const char *name)
 {
-  return table_error(perdura_table_drop(pool, name));
+  return perdura::drop_table(name);
+}
+
+/* Whether a table may be dropped: foreign keys of others may refer to it. Those of a database go
+   with it. */
+static bool is_droppable(THD *thd, const char *path)
+{
+  if (!thd || !checks_foreign_keys(thd) || !perdura_table_exists(pool, path))
+    return true;
+  const Table_name name= Table_name::of_path(path);
+  const bool goes_with_database= thd_sql_command(thd) == SQLCOM_DROP_DB;
+  for (const Reference &key : references_of(path, PERDURA_KEYS_OF_PARENT))
+    if (!(key.child == name) && !(goes_with_database && key.child.database == name.database))
+      return false;
+  return true;
+}
+
+int perdura::drop_table(const char *path)
+{
+  return is_droppable(current_thd, path) ? table_error(perdura_table_drop(pool, path)) : HA_ERR_ROW_IS_REFERENCED;
 }
 
 int ha_perdura::rename_table(const char *from, const char *to)
 {
   if (!has_directory(to))
     return HA_ERR_GENERIC;
+  if (const int error= claim_renamed_keys(ha_thd(), from, to))
+    return error;
   return table_error(perdura_table_rename(pool, from, to));
 }
 

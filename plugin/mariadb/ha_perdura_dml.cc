@@ -14,7 +14,7 @@
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
 /* INSERT, UPDATE, DELETE: one call into the crates for each row, with the keys that the row has,
-   gets or loses. */
+   gets or loses. ha_perdura_foreign.cc has those of rows that others refer to. */
 
 #include "ha_perdura.h"
 
@@ -78,6 +78,9 @@ int ha_perdura::write_row(const uchar *record)
   PerduraKey keys[MAX_KEY];
   if (unlikely(!make_keys(record, keys)))
     return HA_ERR_INDEX_COL_TOO_LONG;
+  if (unlikely(m_foreign != nullptr))
+    if (int error= check_parents(nullptr, record, nullptr))
+      return error == HA_ERR_NO_REFERENCED_ROW ? refuse_row(record, keys) : error;
   PerduraCode code= perdura_insert(m_cursor, m_session, record, keys);
   if (m_values_wanted)
     m_values_wanted--;
@@ -111,10 +114,8 @@ static bool is_same_row(const TABLE *table)
   return std::all_of(table->field, end, is_kept) && std::all_of(table->field, end, is_same);
 }
 
-int ha_perdura::update_row(const uchar *before, const uchar *after)
+int ha_perdura::update_alone(const uchar *before, const uchar *after)
 {
-  if (const int error= row_lock_error())
-    return error;
   /* A row that stays as it is counts as such. The server compares bytes behind a NULL too, and of a
      versioned table or for REPLACE it does not compare. */
   if (before == table->record[1] && after == table->record[0] && unlikely(is_same_row(table)))
@@ -133,10 +134,8 @@ int ha_perdura::update_row(const uchar *before, const uchar *after)
   return counted && bitmap_is_set(table->write_set, counted->field_index) ? pass_auto_increment(after, false) : 0;
 }
 
-int ha_perdura::delete_row(const uchar *record)
+int ha_perdura::delete_alone(const uchar *record)
 {
-  if (const int error= row_lock_error())
-    return error;
   PerduraKey keys[MAX_KEY];
   make_keys(record, keys);
   PerduraCode code= perdura_delete(m_cursor, m_session, keys);

@@ -452,6 +452,8 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
   const PerduraLock lock= lock_for(thd, lock_type);
   m_locks= lock != PERDURA_LOCK_NONE;
   m_may_sample= true;
+  if (lock == PERDURA_LOCK_WRITE)
+    refresh_references();
   PerduraCode code= perdura_cursor_prepare(m_cursor, lock, skip_locked);
   if (unlikely(m_may_owe_limit) && code == PERDURA_CODE_OK && lock == PERDURA_LOCK_WRITE)
     code= keep_limit();
@@ -460,7 +462,12 @@ int ha_perdura::enter_statement(THD *thd, thr_lock_type lock_type)
 
 int ha_perdura::external_lock(THD *thd, int lock_type)
 {
-  return lock_type == F_UNLCK ? 0 : enter_statement(thd, m_lock_type);
+  if (lock_type == F_UNLCK)
+    return 0;
+  /* Of the copy that an ALTER TABLE fills it does not say how it locks the rows. */
+  if (lock_type == F_WRLCK)
+    refresh_references();
+  return enter_statement(thd, m_lock_type);
 }
 
 /* Called instead of external_lock under LOCK TABLES, and in stored functions and triggers. */

@@ -55,6 +55,38 @@ Key_images::Key_images(TABLE *table)
   m_indexes.reserve(count);
   for (uint index= 0; index < count; index++)
     add_index(table, table->key_info[index]);
+  place_keys();
+}
+
+Key_images::Key_images(TABLE *table, const std::vector<std::vector<uint>> &lists)
+{
+  m_indexes.reserve(lists.size());
+  for (const std::vector<uint> &columns : lists)
+  {
+    std::vector<KEY_PART_INFO> parts(columns.size());
+    for (size_t part= 0; part < columns.size(); part++)
+    {
+      Field *field= table->field[columns[part]];
+      parts[part].field= field;
+      parts[part].fieldnr= static_cast<field_index_t>(columns[part] + 1);
+      parts[part].length= field->key_length();
+      parts[part].store_length= parts[part].length;
+      parts[part].key_part_flag= 0;
+    }
+    KEY key= KEY();
+    key.user_defined_key_parts= static_cast<uint>(columns.size());
+    key.algorithm= HA_KEY_ALG_UNDEF;
+    key.key_part= parts.data();
+    add_index(table, key);
+    /* Another table's index may have room for NULL where this has none. */
+    m_indexes.back().room+= columns.size();
+  }
+  place_keys();
+}
+
+/* Gives the keys their places. */
+void Key_images::place_keys()
+{
   size_t all= 0;
   for (Index &index : m_indexes)
   {
@@ -272,6 +304,27 @@ void Key_images::put_hash(Key_writer *writer, const Index &index, const uchar *r
     int8store(image + half * sizeof(sum), sum);
   }
   writer->put(image, HASH_BYTES);
+}
+
+Key_images::Made Key_images::make_in_form(uint index, const uchar *record, const std::vector<Form> &form, PerduraKey *key)
+{
+  const Index &found= m_indexes[index];
+  uchar *start= slot(index, Slot::FIRST);
+  Key_writer writer(start, found.room - SORT_SLACK);
+  for (size_t number= 0; number < form.size(); number++)
+  {
+    const Key_part &part= found.parts[number];
+    if (part.null_bit && record[part.null_offset] & part.null_bit)
+      return Made::NULL_COLUMN;
+    uchar *from= writer.at();
+    if (form[number].has_null)
+      writer.put(IS_VALUE);
+    put(&writer, part, value(part, record));
+    if (form[number].is_reverse)
+      writer.invert(from);
+  }
+  *key= {start, static_cast<uint32_t>(writer.length()), false};
+  return writer.is_cut() ? Made::TOO_LONG : Made::KEY;
 }
 
 bool Key_images::make(uint index, const uchar *record, Slot which, PerduraKey *key)

@@ -75,6 +75,8 @@ class Key_images
 {
 public:
   explicit Key_images(TABLE *table);
+  /* Of lists of columns, whole and ascending, which need not have an index in the table. */
+  Key_images(TABLE *table, const std::vector<std::vector<uint>> &lists);
 
   uint count() const { return static_cast<uint>(m_indexes.size()); }
   const PerduraIndex *definitions() const { return m_definitions.data(); }
@@ -85,6 +87,15 @@ public:
   enum class Slot { FIRST, SECOND };
   /* The key of a record. False if it is too long. */
   bool make(uint index, const uchar *record, Slot slot, PerduraKey *key);
+  /* How another table's index has the columns of a list. */
+  struct Form
+  {
+    bool has_null, is_reverse;
+  };
+  /* Outcome of making the beginning of the keys that such an index has for a record: made; a column
+     is NULL; or it is longer than any key. */
+  enum class Made { KEY, NULL_COLUMN, TOO_LONG };
+  Made make_in_form(uint index, const uchar *record, const std::vector<Form> &form, PerduraKey *key);
   /* The beginning of keys that a key of the server asks for. `whole` is set to whether it is a
      whole key that does not repeat. */
   PerduraKey search(uint index, const uchar *tuple, key_part_map parts, Slot slot, bool *whole);
@@ -92,6 +103,10 @@ public:
   size_t part_end(uint index, uint part, const uchar *key, size_t length, size_t at) const;
   /* Whether the columns of the index hold the same bytes in both records. */
   bool is_same(uint index, const uchar *before, const uchar *after) const;
+  bool is_same_part(uint index, size_t part, const uchar *before, const uchar *after) const
+  {
+    return is_same_value(m_indexes[index].parts[part], before, after);
+  }
 
   /* A set of parts of an index, a bit for each. */
   typedef uint32 Parts;
@@ -131,6 +146,7 @@ private:
   };
 
   void add_index(TABLE *table, const KEY &key);
+  void place_keys();
   static Key_part locate(TABLE *table, const KEY_PART_INFO &info);
   Key_part describe(TABLE *table, const KEY_PART_INFO &info);
   const Collation_key *collation_key(CHARSET_INFO *collation, bool is_fixed);

@@ -56,6 +56,11 @@ int wait_for_prior_transactions(THD *thd);
 /* Fills in the handlerton's calls for discovery. */
 void set_discovery_calls(handlerton *target);
 
+/* -- dropping tables (ha_perdura_ddl.cc) */
+
+/* Drops the table at a path, unless foreign keys of others refer to it. Returns a handler error. */
+int drop_table(const char *path);
+
 /* -- errors (errors.cc) */
 
 /* The handler error for a failed call. Marks the transaction for rollback if the failure demands

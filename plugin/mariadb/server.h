@@ -31,6 +31,7 @@
 #include "sql_i_s.h"
 #include "sql_plugin.h"
 #include "sql_select.h"
+#include "sql_show.h"
 #include "sql_table.h"
 #include "table.h"
 
@@ -62,6 +63,10 @@ constexpr bool SNAPSHOT_ISOLATION_DEFAULT= MYSQL_VERSION_ID >= 110602;
    transaction again after the waiter's. */
 extern "C" int thd_need_wait_reports(const MYSQL_THD waiter);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD waiter, MYSQL_THD holder);
+/* The table that the server has opened for an engine's cascades; exported without a header. */
+TABLE *find_fk_open_table(THD *thd, const char *db, size_t db_length, const char *table, size_t table_length);
+/* Whether the replica passes some errors by; declared in a header of all of replication. */
+extern bool use_slave_mask;
 /* For engines whose directory lies among the databases. Exported without a header, too. */
 bool ignore_db_dirs_append(const char *name);
 
@@ -84,8 +89,29 @@ inline int my_strcasecmp(CHARSET_INFO *, const char *left, const char *right)
   return !Lex_ident_ci(LEX_CSTRING{left, strlen(left)}).streq(LEX_CSTRING{right, strlen(right)});
 }
 typedef const LEX_CSTRING Database_name;
+
+inline const char *dropped_name(const Alter_drop &drop)
+{
+  return drop.name.str;
+}
+
+/* Begins a definition of a table that is one thread's. */
+inline void begin_table_share(THD *thd, TABLE_SHARE *share, const char *key, uint length, const char *name, const char *path)
+{
+  init_tmp_table_share(thd, share, key, length, name, path, true);
+}
 #else
 typedef LEX_CSTRING Database_name;
+
+inline const char *dropped_name(const Alter_drop &drop)
+{
+  return drop.name;
+}
+
+inline void begin_table_share(THD *thd, TABLE_SHARE *share, const char *key, uint length, const char *name, const char *path)
+{
+  init_tmp_table_share(thd, share, key, length, name, path);
+}
 #endif
 
 /* A list of words that ends with a null pointer, as the choices of a variable. */

@@ -11,6 +11,7 @@ mod document;
 mod dram_budget;
 mod engine;
 mod files;
+mod fk;
 mod index;
 mod keyed;
 mod kv;
@@ -63,11 +64,12 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "load",
     "commit",
     "point",
     "update",
+    "fk",
     "scan",
     "mass",
     "stall",
@@ -106,6 +108,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "commit" => commit::run(plan),
         "point" => point::run(plan),
         "update" => update::run(plan),
+        "fk" => fk::run(plan),
         "scan" => scan::run(plan),
         "mass" => mass::run(plan),
         "stall" => stall::run(plan),

@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use drive::{demo, kv, package, plugin, serve};
 use shared::args::Args;
 use shared::paths;
-use trials::{crash_server, dax, django, explore, key_damage, mtr, operations, replication, sim};
+use trials::{crash_server, dax, django, explore, key_damage, mtr, operations, replication, schemas, sim};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -57,6 +57,8 @@ usage: cargo xtask COMMAND
   key-damage [--seed N] [--keys N]             columns read back from damaged keys, under the address sanitizer
   sqldiff [--seed N] [--statements N] [--shrink] [--placement page|split] [--log-path NAME,...]
                                                one stream of statements to Perdura and InnoDB, and compare
+  schemas [--seed N] [--statements N] [NAME...]
+                                               schemas of applications with foreign keys in Perdura and InnoDB: changed, dumped, restored
   tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
                                                twice the time
   django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
@@ -108,6 +110,7 @@ fn run() -> Result<()> {
         // Not for people: what `bench kv` starts.
         "floor" => bench::floor(&args.rest()),
         "sqldiff" => sqldiff::run(args),
+        "schemas" => schemas::run(args),
         "crash-server" => crash_server::run(args),
         "dax" => dax::run(args),
         "replication" => replication::run(args),

@@ -13,6 +13,7 @@
 //!   than 1213;
 //! - INSERT ... SELECT takes Perdura's snapshot, while InnoDB locks the source and takes none
 //!   (transactions.rs, contention.rs);
+//! - tables with foreign keys have their statements alone (related.rs);
 //! - columns that are computed when they are read are stored in InnoDB, whose keys on others lose
 //!   entries (column.rs).
 
@@ -31,6 +32,7 @@ mod outcome;
 mod pair;
 mod query;
 mod random;
+mod related;
 mod report;
 mod routines;
 mod schema;

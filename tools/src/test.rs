@@ -115,7 +115,7 @@ const BUILDS: [Step; 8] = [
 ];
 
 /// The steps, longest first, so that the last ones end at about the same time.
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     background("explore-engine", EXPLORE_ENGINE, &["build-explorer"]),
     background("explore-map", EXPLORE_MAP, &["build-explorer"]),
     background("sim", How::Program("tests/sim", "perdura-sim", &[]), &["build-simulator"]),
@@ -132,6 +132,7 @@ const STEPS: [Step; 22] = [
     step("crash-paths", How::Own(&["crash-server", "--log-path", PATHS, "--rounds", "12"]), &["build-plugin"]),
     step("sqldiff-paths", How::Own(&["sqldiff", "--log-path", PATHS, "--statements", "4000"]), &["build-plugin"]),
     step("replication", How::Own(&["replication"]), &["build-plugin"]),
+    step("schemas", How::Own(&["schemas"]), &["build-plugin"]),
     Step { after: &["build-loom"], ..step("loom", How::Loom(&[]), &["build-loom"]) },
     step("kv-clients", How::Own(&["kv-clients"]), &["build-kv"]),
     step("dax", How::Own(&["dax", "--short"]), &["build-dax", "build-perdura"]),

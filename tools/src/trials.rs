@@ -9,4 +9,5 @@ pub mod key_damage;
 pub mod mtr;
 pub mod operations;
 pub mod replication;
+pub mod schemas;
 pub mod sim;

@@ -72,13 +72,23 @@ PerduraCode perdura_alter_begin(PerduraCursor *cursor, const PerduraDefinition *
 PerduraCode perdura_alter_build(PerduraCursor *cursor, PerduraAlteration *alteration, uint8_t *record,
     PerduraBuildHooks hooks, uint32_t *refused);
 
+// A column that gets another name.
+typedef struct PerduraRenamedColumn {
+  // Its name so far.
+  const char *before;
+  // Its name from now on.
+  const char *after;
+} PerduraRenamedColumn;
+
 // Puts an alteration into force, durably, with the definition that the server has from now on; and ends it.
-// Snapshots from before cannot read the table if it has new indexes. Other cursors on the table must be
-// closed.
+// Foreign keys of other tables that name one of the `renamed_count` columns `renamed` follow in the same
+// commit. Snapshots from before cannot read the table if it has new indexes. Other cursors on the table must
+// be closed.
 //
 // Errors: NOT_FOUND, LOCK_WAIT_TIMEOUT, DEVICE_FULL, READ_ONLY_POOL: the table is as it was.
-PerduraCode perdura_alter_commit(PerduraCursor *cursor, PerduraAlteration *alteration,
-    const PerduraDefinition *definition);
+PerduraCode perdura_alter_commit(const PerduraEngine *engine, PerduraCursor *cursor,
+    PerduraAlteration *alteration, const PerduraDefinition *definition, const PerduraRenamedColumn *renamed,
+    size_t renamed_count);
 
 // Ends an alteration that is not to be. The table is as it was.
 void perdura_alter_end(PerduraCursor *cursor, PerduraAlteration *alteration);

@@ -200,6 +200,31 @@ typedef struct PerduraIndex {
   uint16_t key_bytes;
 } PerduraIndex;
 
+// A foreign key. Its texts are in UTF-8, but paths in the server's file name encoding.
+typedef struct PerduraForeignKey {
+  // Its name; empty if it has a number.
+  const char *name;
+  // Of a key without a name of its own, which is named after its table and this number; 0 of others.
+  uint32_t number;
+  // Path of the table that has it, the child, of which database and table count. Null in a definition.
+  const char *child;
+  // Path of the table that it refers to, which need not exist.
+  const char *parent;
+  // The columns of the child.
+  const char *const *columns;
+  // The columns of the parent.
+  const char *const *parent_columns;
+  // Number of columns.
+  size_t column_count;
+  // The server's number of what becomes of the row when the parent's is deleted.
+  uint8_t on_delete;
+  // The server's number of what becomes of the row when the parent's key changes.
+  uint8_t on_update;
+  // The table is a copy that the server fills, and its rows hold to the key already. The rename that puts the
+  // copy in place ends that.
+  bool is_carried;
+} PerduraForeignKey;
+
 // A table as the server defines it.
 typedef struct PerduraDefinition {
   // The server's id of the definition. Null for a partition.
@@ -223,6 +248,13 @@ typedef struct PerduraDefinition {
   const PerduraIndex *indexes;
   // Number of indexes.
   size_t index_count;
+  // The foreign keys.
+  const PerduraForeignKey *foreign_keys;
+  // Number of foreign keys.
+  size_t foreign_key_count;
+  // Of a copy that is filled under a name of the server's own: path of the table whose place it takes. Null
+  // for others.
+  const char *copy_of;
 } PerduraDefinition;
 
 /* -- Tables */
@@ -239,7 +271,8 @@ PerduraCode perdura_table_create(const PerduraEngine *engine, const char *path,
 PerduraCode perdura_table_drop(const PerduraEngine *engine, const char *path);
 
 // Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`) to take
-// another's place refuses the snapshots taken before.
+// another's place refuses the snapshots taken before. Foreign keys that name the table, or the one whose
+// place it takes, name it by its new name in the same commit, unless that is the server's own.
 //
 // Errors: NOT_FOUND, EXISTS.
 PerduraCode perdura_table_rename(const PerduraEngine *engine, const char *from, const char *to);
@@ -250,6 +283,26 @@ bool perdura_table_exists(const PerduraEngine *engine, const char *path);
 // Whether the pool's definition of the table has this id.
 bool perdura_table_has_version(const PerduraEngine *engine, const char *path, const uint8_t *version,
     size_t bytes);
+
+/* -- Foreign keys of tables */
+
+// Foreign keys that belong to a table in some way.
+typedef enum PerduraKeysOf {
+  // Those that the table has itself.
+  PERDURA_KEYS_OF_CHILD = 0,
+  // Those by which tables refer to it.
+  PERDURA_KEYS_OF_PARENT,
+  // Those of all tables of its database.
+  PERDURA_KEYS_OF_DATABASE,
+} PerduraKeysOf;
+
+// Calls `visit` with each of a table's foreign keys, in no particular order. What it gets is valid during the
+// call.
+PerduraCode perdura_foreign_keys(const PerduraEngine *engine, const char *path, PerduraKeysOf of,
+    void (*visit)(void *context, const PerduraForeignKey *key), void *context);
+
+// A number that grows whenever foreign keys change, or a table that has some or is referred to by some.
+uint64_t perdura_foreign_keys_version(const PerduraEngine *engine);
 
 /* -- Finding tables, and what a server's last run left behind */
 

@@ -103,6 +103,13 @@ uint64_t perdura_position(const PerduraCursor *cursor);
 // Reads the row that perdura_position named `row`. END if it is gone.
 PerduraCode perdura_read(PerduraCursor *cursor, const PerduraSession *session, uint64_t row, uint8_t *record);
 
+// Locks the row at a position exclusively and reads its newest version, whatever the statement otherwise
+// reads. END if it is gone.
+//
+// Errors: RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_read_locked(PerduraCursor *cursor, const PerduraSession *session, uint64_t row,
+    uint8_t *record);
+
 // Locks the row read last, which the caller is going to use. Does nothing if it is locked.
 //
 // END if the row is not to be used as it was read. If it has changed, the scan's next row is the same row
@@ -348,6 +355,69 @@ PerduraCode perdura_sequence_read(PerduraCursor *cursor, uint8_t *record);
 // Errors: LOG_FULL, DEVICE_FULL, TABLE_FULL, READ_ONLY_POOL; LOCK_WAIT_TIMEOUT while maintenance moves the
 // row. The row is as it was.
 PerduraCode perdura_sequence_write(PerduraCursor *cursor, const uint8_t *record);
+
+/* -- Foreign keys: rows looked up without a cursor */
+
+// A table in which rows are looked up for foreign keys, without a cursor.
+typedef struct PerduraReference PerduraReference;
+
+// Keys that are looked up in an index.
+typedef struct PerduraReferenceKey {
+  // Number of the index.
+  uint32_t index;
+  // The beginning of the keys.
+  const uint8_t *start;
+  // Length of that.
+  uint32_t length;
+  // The beginning is a whole key.
+  bool is_whole;
+} PerduraReferenceKey;
+
+// Prepares look-ups in a table. Release it with perdura_reference_close.
+//
+// Errors: NOT_FOUND, and those of opening a table.
+PerduraCode perdura_reference_open(const PerduraEngine *engine, const char *path,
+    PerduraReference **reference);
+
+// Finds a row with such a key, other than the one at position `except`, which is 0 for none; the newest at
+// every isolation level. Locks it shared until the transaction ends. Waits for transactions that insert,
+// delete or re-key such a row. END if there is none.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_reference_lock(PerduraReference *reference, const PerduraSession *session,
+    PerduraReferenceKey key, uint64_t except);
+
+// Whether there is a row with such a key: OK, or END if there is not. Looks at the newest rows, and waits for
+// transactions that insert, delete or re-key such a row. The caller has the row that they refer to locked.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_reference_exists(PerduraReference *reference, const PerduraSession *session,
+    PerduraReferenceKey key);
+
+// Rows with one key, locked some at a time.
+typedef struct PerduraReferring PerduraReferring;
+
+// Begins to lock the rows with such a key: OK, or END without any effect if there are none. Waits for
+// transactions that insert, delete or re-key such a row. The caller has the row that they refer to locked, so
+// there come no others. End it with perdura_referring_end.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_referring_begin(PerduraReference *reference, const PerduraSession *session,
+    PerduraReferenceKey key, PerduraReferring **referring);
+
+// Locks the next rows exclusively, until the transaction ends, and calls `visit` with the position of each;
+// END if there are no more. The caller reads each by perdura_read_locked, and finds it gone or with another
+// key if that has happened before it was locked. It may change them before it asks for others.
+//
+// Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+PerduraCode perdura_referring_next(PerduraReferring *referring, const PerduraSession *session,
+    void (*visit)(void *context, uint64_t row), void *context);
+
+// Ends the look at rows with one key.
+void perdura_referring_end(PerduraReferring *referring);
+
+// Ends look-ups in a table.
+void perdura_reference_close(PerduraReference *reference);
 
 /* -- Replication: a replica's search for the row of an event */
 

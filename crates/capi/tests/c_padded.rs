@@ -39,6 +39,9 @@ fn with_definition<T>(kind: u8, version: &[u8], body: impl FnOnce(&PerduraDefini
         null_bytes: 1,
         indexes: null(),
         index_count: 0,
+        foreign_keys: null(),
+        foreign_key_count: 0,
+        copy_of: std::ptr::null(),
     })
 }
 
@@ -104,13 +107,13 @@ fn records(cursor: &Cursor, session: &Session, change: Option<&dyn Fn(Record) ->
 }
 
 /// Alters the definition alone, to version `v2` with texts of `kind`.
-fn alter(cursor: &Cursor, kind: u8) {
+fn alter(pool: &Pool, cursor: &Cursor, kind: u8) {
     let mut alteration = null_mut();
     with_definition(kind, b"v2", |definition| {
         // SAFETY: the cursor is open and the only one, the definition valid.
         unsafe {
             ok(perdura_alter_begin(cursor.0, definition, null(), &mut alteration));
-            ok(perdura_alter_commit(cursor.0, alteration, definition));
+            ok(perdura_alter_commit(pool.engine, cursor.0, alteration, definition, null(), 0));
         }
     });
 }
@@ -157,7 +160,7 @@ fn a_table_of_an_earlier_build_keeps_its_row_format() {
             assert_eq!(records(&cursor, &session, None), sorted(content()));
             insert(&cursor, &session, &record(5, Some("five"), "5"));
             drop(session);
-            alter(&cursor, given);
+            alter(&pool, &cursor, given);
         }
         let pool = pool.reopen();
         let (cursor, session) = (open(&pool, given, b"v2").expect("the altered table"), pool.session());

@@ -1,6 +1,7 @@
 //! Hazard: a stored table definition that was cut off or altered, and is read all the same.
 
 use perdura_capi::row::definition::{Definition, Unreadable};
+use perdura_capi::row::foreign_key::{ForeignKey, ForeignKeys};
 use perdura_capi::row::layout::{Field, FieldKind, Layout};
 
 fn layout() -> Layout {
@@ -12,7 +13,8 @@ fn layout() -> Layout {
 
 #[test]
 fn a_definition_survives_storing() {
-    let definition = Definition { version: b"0123456789abcdef", layout: layout(), frm: b"the server's bytes" };
+    let definition =
+        Definition { version: b"0123456789abcdef", layout: layout(), frm: b"the server's bytes", foreign_keys: b"" };
     assert_eq!(Definition::decode(&definition.encode()), Ok(definition));
 }
 
@@ -21,7 +23,7 @@ fn a_definition_survives_storing() {
 #[test]
 fn the_format_tells_whether_there_are_padded_fields() {
     const FORMAT_AT: usize = 7;
-    let plain = Definition { version: b"v", layout: layout(), frm: b"frm" };
+    let plain = Definition { version: b"v", layout: layout(), frm: b"frm", foreign_keys: b"" };
     assert_eq!(plain.encode()[..=FORMAT_AT], *b"PRDTDEF1");
     let mut fields = layout().fields().to_vec();
     fields[1].kind = FieldKind::Padded;
@@ -30,7 +32,12 @@ fn the_format_tells_whether_there_are_padded_fields() {
     assert_eq!(bytes[..=FORMAT_AT], *b"PRDTDEF2");
     assert!(padded.layout.has_same_records(&plain.layout));
     assert_eq!(Definition::decode(&bytes), Ok(padded.clone()));
-    for (format, unreadable) in [(b'1', Unreadable::Damaged), (b'3', Unreadable::Newer), (b'x', Unreadable::Damaged)] {
+    for (format, unreadable) in [
+        (b'1', Unreadable::Damaged),
+        (b'3', Unreadable::Damaged),
+        (b'4', Unreadable::Newer),
+        (b'x', Unreadable::Damaged),
+    ] {
         bytes[FORMAT_AT] = format;
         assert_eq!(Definition::decode(&bytes), Err(unreadable));
     }
@@ -38,7 +45,7 @@ fn the_format_tells_whether_there_are_padded_fields() {
 
 #[test]
 fn cut_off_definitions_are_refused() {
-    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm" }.encode();
+    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm", foreign_keys: b"" }.encode();
     for end in 0..bytes.len() {
         assert_eq!(Definition::decode(&bytes[..end]), Err(Unreadable::Damaged), "cut off at {end}");
     }
@@ -48,7 +55,7 @@ fn cut_off_definitions_are_refused() {
 
 #[test]
 fn altered_definitions_never_panic() {
-    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm" }.encode();
+    let bytes = Definition { version: b"v", layout: layout(), frm: b"frm", foreign_keys: b"" }.encode();
     for at in 0..bytes.len() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut altered = bytes.clone();
@@ -71,4 +78,62 @@ fn fields_beyond_the_record_are_refused() {
     assert!(Layout::new(12, 1, vec![Field { kind: FieldKind::Padded, ..field }]).is_ok());
     assert!(Layout::new(11, 1, vec![Field { kind: FieldKind::Padded, ..field }]).is_err());
     assert!(Layout::new(1 << 20, 1, vec![Field { kind: FieldKind::Padded, length: 1 << 16, ..field }]).is_err());
+}
+
+fn keys() -> ForeignKeys {
+    let columns = vec![("a".to_owned(), "id".to_owned()), ("b\u{e4}".to_owned(), "other".to_owned())];
+    let named = ForeignKey {
+        name: "k".to_owned(),
+        number: 0,
+        parent: "d/parent".to_owned(),
+        columns,
+        on_delete: 3,
+        on_update: 0,
+        is_carried: true,
+    };
+    let numbered = ForeignKey { name: String::new(), number: 7, is_carried: false, ..named.clone() };
+    ForeignKeys { copy_of: "d/original".to_owned(), keys: vec![named, numbered] }
+}
+
+/// A build that does not know foreign keys must not take the table for one without.
+#[test]
+fn foreign_keys_are_of_a_format_of_their_own() {
+    let bytes = keys().encode();
+    let plain = Definition { version: b"v", layout: layout(), frm: b"frm", foreign_keys: b"" };
+    let referring = Definition { foreign_keys: &bytes, ..plain.clone() };
+    let stored = referring.encode();
+    assert_eq!(stored[..8], *b"PRDTDEF3");
+    assert_eq!(Definition::decode(&stored), Ok(referring));
+    for end in 0..stored.len() {
+        assert_eq!(Definition::decode(&stored[..end]), Err(Unreadable::Damaged), "cut off at {end}");
+    }
+    assert_eq!(ForeignKeys::default().encode(), b"");
+}
+
+#[test]
+fn foreign_keys_survive_storing_and_damaged_ones_are_refused() {
+    let bytes = keys().encode();
+    assert_eq!(ForeignKeys::decode(&bytes), Some(keys()));
+    assert_eq!(ForeignKeys::decode(&[]), Some(ForeignKeys::default()));
+    for end in 1..bytes.len() {
+        assert_eq!(ForeignKeys::decode(&bytes[..end]), None, "cut off at {end}");
+    }
+    for at in 0..bytes.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut altered = bytes.clone();
+            altered[at] = value;
+            let _ = ForeignKeys::decode(&altered);
+        }
+    }
+    let altered = |alter: fn(&mut ForeignKey)| {
+        let mut altered = keys();
+        alter(&mut altered.keys[1]);
+        ForeignKeys::decode(&altered.encode())
+    };
+    assert_eq!(altered(|_| ()), Some(keys()));
+    assert_eq!(altered(|key| key.columns.clear()), None, "no column");
+    assert_eq!(altered(|key| key.columns = vec![key.columns[0].clone(); 33]), None, "more columns than an index has");
+    assert_eq!(altered(|key| key.parent = "d/\0".to_owned()), None, "a text that ends early");
+    assert_eq!(altered(|key| key.number = 0), None, "neither name nor number");
+    assert_eq!(altered(|key| key.on_update = 6), None, "no action of the server's");
 }

@@ -2,6 +2,7 @@
 //! `cargo test -p perdura-capi --test main NAME::`.
 
 mod c_counters;
+mod c_foreign_keys;
 mod c_information;
 mod c_keys;
 mod c_map;

@@ -9,8 +9,9 @@ use crate::error::{ErrorKind, Result};
 use crate::format::IndexDefinition;
 use crate::pool::Pool;
 use crate::pool::hold::{HoldNumber, held_already};
+use crate::recovery;
 use crate::recovery::alter::{AlteredIndex, IndexAlteration};
-use crate::recovery::{self, ddl};
+use crate::recovery::ddl::{self, Redefinition};
 use crate::status::Status;
 use crate::table::Table;
 use crate::table::definition::Definition;
@@ -123,7 +124,7 @@ impl Engine {
     /// NotFound; Exists if `to` is taken; LockWaitTimeout as for [`Engine::drop_table`];
     /// ReadOnlyPool.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
-        ddl::rename_table(&self.pool, from, to, false)
+        ddl::rename_table(&self.pool, (from, to), false, &[])
     }
 
     /// Renames a table that the server has filled with the rows of the table it replaces. A
@@ -131,7 +132,21 @@ impl Engine {
     /// DefinitionChanged instead of finding the table empty. Errors as for
     /// [`Engine::rename_table`].
     pub fn rename_rebuilt_table(&self, from: &str, to: &str) -> Result<()> {
-        ddl::rename_table(&self.pool, from, to, true)
+        ddl::rename_table(&self.pool, (from, to), true, &[])
+    }
+
+    /// Renames a table as [`Engine::rename_table`] does, or with `rebuilt` as
+    /// [`Engine::rename_rebuilt_table`] does, and in the same commit replaces the bytes that the
+    /// tables of `redefinitions` were created with, among them maybe those of the renamed table, by
+    /// its old name. A table that is open keeps the bytes that it was opened with;
+    /// [`Engine::definition`] has the new ones. Errors as for [`Engine::rename_table`].
+    pub fn rename_table_redefining(
+        &self,
+        (from, to): (&str, &str),
+        rebuilt: bool,
+        redefinitions: &[Redefinition],
+    ) -> Result<()> {
+        ddl::rename_table(&self.pool, (from, to), rebuilt, redefinitions)
     }
 
     /// Replaces a table by an empty one of the same name and definition, and returns the new table.

@@ -12,7 +12,8 @@
 //! write set (room `changes`), savepoints, redo log and pool change. An operation borrows the parts
 //! that it needs: `lock` and `table_lock` (`Locker`), `index_reader`, `keys`, `check` and
 //! `check_index`. Readers of several calls borrow the session: `scan`, `index_scan` with
-//! `moved_rows`, `reader`. `compact` moves rows by sessions of its own.
+//! `moved_rows`, `reader`. `references` keeps foreign keys. `compact` moves rows by sessions of its
+//! own.
 
 pub(crate) mod check;
 mod check_index;
@@ -27,6 +28,7 @@ mod moved_rows;
 mod pool_change;
 pub(crate) mod reader;
 mod redo_log;
+pub(crate) mod references;
 pub(crate) mod savepoints;
 pub(crate) mod scan;
 pub(crate) mod session;

@@ -166,7 +166,11 @@ fn a_wait_is_in_all_three_lists() {
     let mut holder = session(&engine, 1, Isolation::ReadCommitted);
     holder.update(&table, a, b"a1").unwrap();
     holder.locks().lock_row(&table, b, LockMode::Shared).unwrap();
-    // Nobody waits for the lock in place, so it is only counted.
+    // Nobody waits for the locks in place, so they are only counted.
+    assert!(locks(&engine).is_empty());
+    assert_eq!((transactions(&engine)[0].locks, waits(&engine)), (2, Vec::new()));
+    let mut refused = session(&engine, 3, Isolation::ReadCommitted);
+    assert!(refused.locks().try_lock_row(&table, b, LockMode::Exclusive).unwrap().is_none());
     let shared = LockStatus {
         session: holder.id(),
         connection: Some(1),
@@ -175,8 +179,8 @@ fn a_wait_is_in_all_three_lists() {
         mode: LockMode::Shared,
         waits: false,
     };
-    assert_eq!(locks(&engine), std::slice::from_ref(&shared));
-    assert_eq!((transactions(&engine)[0].locks, waits(&engine)), (2, Vec::new()));
+    assert_eq!(locks(&engine), std::slice::from_ref(&shared), "somebody has met it");
+    drop(refused);
     std::thread::scope(|scope| {
         let mut waiter = session(&engine, 2, Isolation::ReadCommitted);
         let (id, table) = (waiter.id(), &table);

@@ -49,6 +49,7 @@ mod page_medium;
 mod parallel_redo;
 mod purge_ahead;
 mod quarantine;
+mod references;
 mod removals;
 mod reuse;
 mod rows_in_use;

@@ -16,6 +16,7 @@ pub mod old_snapshot;
 pub mod oracle;
 pub mod planted;
 pub mod reader;
+mod references;
 pub mod rekeyed;
 pub mod run;
 pub mod scenario;

@@ -1,4 +1,4 @@
-"""The backend's classes: those of Django's MySQL backend, apart from foreign keys, which Perdura does not have yet."""
+"""The backend's classes: those of Django's MySQL backend, apart from foreign keys, which are left out."""
 
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.mysql import base, features, schema

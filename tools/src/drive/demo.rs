@@ -9,6 +9,7 @@ mod budget;
 mod crash;
 mod flights;
 mod heading;
+mod keys;
 mod queries;
 
 use std::path::PathBuf;
@@ -49,6 +50,7 @@ pub fn run() -> Result<()> {
     let times = load(&server, &mut connection)?;
     print_times(&times);
     queries::compare(&mut connection)?;
+    keys::show(&mut connection)?;
     rolled_back(&mut connection)?;
     drop(connection);
     crash::kill_during_load(&mut server)?;

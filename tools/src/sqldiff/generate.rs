@@ -10,6 +10,7 @@ use super::column::Column;
 use super::counted::Counted;
 use super::outcome::{Cell, DEADLOCK, Outcome};
 use super::random::{chance, pick};
+use super::related::{self, Effect};
 use super::schema::Table;
 use super::step::{Kind, OBSERVER, SESSIONS, Step};
 use super::tracker::{Alone, Tracker};
@@ -21,6 +22,8 @@ const RESTART_APART: u32 = 1_500;
 
 /// Share of turns in 100 that go to a few statements on tables with counters.
 const COUNTS: u32 = 14;
+/// Share of the others that go to a few statements on tables with foreign keys.
+const RELATES: u32 = 12;
 
 /// Share that goes to SEQUENCE objects.
 const SEQUENCES: u32 = 5;
@@ -190,6 +193,10 @@ impl Generator {
             self.use_sequence(session);
             return;
         }
+        if !is_open && chance(&mut self.random, RELATES) {
+            self.relate(session);
+            return;
+        }
         match self.random.random_range(0..100) {
             0..58 => {
                 if let Some(step) = self.change(session) {
@@ -225,6 +232,24 @@ impl Generator {
         }
     }
 
+    /// Plans a few statements on tables with foreign keys.
+    fn relate(&mut self, session: usize) {
+        for (effect, text, file) in related::statements(&mut self.random) {
+            let kind = match effect {
+                Effect::Setting | Effect::Look => Kind::Setting,
+                Effect::Begin => Kind::Begin { snapshot: false },
+                Effect::Commit => Kind::Commit,
+                Effect::Rollback => Kind::Rollback,
+                Effect::Savepoint => Kind::Savepoint,
+                Effect::Change => Kind::Change,
+                Effect::Definition => Kind::Definition,
+            };
+            let step = Step { file, ..Step::new(session, kind, text).in_order(true) };
+            let changes = matches!(effect, Effect::Change | Effect::Definition);
+            self.plan(if changes { step.writing(&related::names()) } else { step });
+        }
+    }
+
     /// The reads of tables that follow a step: by the session itself inside its transaction, and by
     /// the observer. Call this before the step is booked.
     pub fn checks(&mut self, step: &Step) -> Vec<Step> {
@@ -246,7 +271,7 @@ impl Generator {
             Kind::Restart { .. } => {
                 let names = self.tables.iter().filter(|table| table.owner.is_none()).map(|table| table.name.clone());
                 let counted = self.counted.iter().map(|table| table.name.clone());
-                tables = names.chain([self.log_table()]).chain(counted).collect();
+                tables = names.chain([self.log_table()]).chain(counted).chain(related::names()).collect();
                 false
             }
             _ => return Vec::new(),

@@ -1,8 +1,8 @@
 //! Django's own test suite on a server with every table in one engine: once InnoDB, once Perdura.
 //!
 //! The suite and its driver come from PyPI in the versions of tests/django/requirements.txt, into
-//! build/django. Both engines run without foreign keys, which Perdura refuses: the backend in
-//! tests/django says so to Django. A test counts as failed if it fails with Perdura and not with
+//! build/django. Both engines run without foreign keys: the backend in tests/django says so to
+//! Django. A test counts as failed if it fails with Perdura and not with
 //! InnoDB.
 
 use std::collections::BTreeSet;

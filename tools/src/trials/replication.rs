@@ -7,7 +7,8 @@
 //! transaction waits for ever. A crash may lose a transaction that the replica's position includes,
 //! or repeat one. Half of the changes go to tables without a key, where the replica finds every row
 //! by its content, half to tables with keys. At the end of each round the replica catches up, and
-//! both sides must hold the same rows, and each index must lead to the rows of its table. Counters
+//! both sides must hold the same rows, and each index must lead to the rows of its table. A part of
+//! the changes meets foreign keys, whose cascades the replica carries out by itself. Counters
 //! of AUTO_INCREMENT columns are compared apart, for logs of each format (counters.rs).
 
 mod counters;

@@ -4,11 +4,13 @@
 use super::code::{Failure, PerduraCode};
 use super::cursor::PerduraCursor;
 use super::definition::{PerduraDefinition, items};
+use super::engine::PerduraEngine;
 use super::handler::alone;
 use super::key::PerduraKey;
+use super::references::redefinitions;
 use crate::row::definition::Definition;
 use perdura_engine::{AlteredIndex, BuildClient, Error, ErrorKind, IndexAlteration, Isolation, Key, ReadView, Session};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 
 /// Callbacks of the building of indexes.
 #[repr(C)]
@@ -108,31 +110,57 @@ pub unsafe extern "C" fn perdura_alter_build(
     }
 }
 
+/// A column that gets another name.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraRenamedColumn {
+    /// Its name so far.
+    pub before: *const c_char,
+    /// Its name from now on.
+    pub after: *const c_char,
+}
+
 /// Puts an alteration into force, durably, with the definition that the server has from now on; and
-/// ends it. Snapshots from before cannot read the table if it has new indexes. Other cursors on the
-/// table must be closed.
+/// ends it. Foreign keys of other tables that name one of the `renamed_count` columns `renamed`
+/// follow in the same commit. Snapshots from before cannot read the table if it has new indexes.
+/// Other cursors on the table must be closed.
 ///
 /// # Errors
 /// NOT_FOUND, LOCK_WAIT_TIMEOUT, DEVICE_FULL, READ_ONLY_POOL: the table is as it was.
 ///
 /// # Safety
-/// `cursor` must be the one of the alteration, open and used by this thread alone; the definition
-/// valid. The alteration is of no use after this.
+/// `engine` must be the pool of the cursor, and open; `cursor` must be the one of the alteration,
+/// open and used by this thread alone; the definition valid, `renamed` readable, with C strings.
+/// The alteration is of no use after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_alter_commit(
+    engine: *const PerduraEngine,
     cursor: *mut PerduraCursor,
     alteration: *mut PerduraAlteration,
     definition: *const PerduraDefinition,
+    renamed: *const PerduraRenamedColumn,
+    renamed_count: usize,
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
         alone(cursor, |cursor| {
             let alteration = *Box::from_raw(alteration);
             cursor.reset();
+            let (name, references) = (cursor.table().name(), (*engine).references());
+            let renamed = items(renamed, renamed_count).iter().map(|column| names(column)).collect::<Vec<_>>();
+            let names: Vec<_> = renamed.iter().map(|(before, after)| (&before[..], &after[..])).collect();
+            let _alone = references.begin_change();
+            let others = references.renamed_columns(&name, &names);
+            let redefinitions = redefinitions(cursor.engine(), &others)?;
+            let keys = (*definition).foreign_keys()?;
+            let foreign_keys = keys.encode();
             // The rows stay as they are stored.
-            let definition = Definition { layout: cursor.layout().clone(), ..(*definition).checked()? };
-            let altered = alteration.alteration.commit(&definition.encode())?;
+            let layout = cursor.layout().clone();
+            let definition = Definition { layout, foreign_keys: &foreign_keys, ..(*definition).checked()? };
+            let altered = alteration.alteration.commit_redefining(&definition.encode(), &redefinitions)?;
             cursor.set_altered(altered);
+            references.set(&name, &keys);
+            references.follow(&others, None);
             Ok(PerduraCode::Ok)
         })
     }
@@ -152,6 +180,14 @@ pub unsafe extern "C" fn perdura_alter_end(cursor: *mut PerduraCursor, alteratio
             Ok(PerduraCode::Ok)
         });
     }
+}
+
+/// # Safety
+/// Both names must be C strings.
+unsafe fn names(column: &PerduraRenamedColumn) -> (String, String) {
+    // SAFETY: as the caller vouches for.
+    let text = |name| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+    (text(column.before), text(column.after))
 }
 
 /// The plugin, which makes keys.

@@ -4,7 +4,7 @@ use super::call::call;
 use super::code::{Outcome, PerduraCode};
 use super::engine::PerduraEngine;
 use super::name;
-use perdura_engine::Engine;
+use crate::row::foreign_key::ForeignKeys;
 use std::ffi::{CStr, c_char};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,8 +18,8 @@ use std::path::Path;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_drop_temporary_tables(engine: *const PerduraEngine) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    let engine = unsafe { &*engine }.engine();
-    call(Some(engine), || drop_tables(engine, |name| name.split('/').next() == Some(name::TEMPORARY)))
+    let engine = unsafe { &*engine };
+    call(Some(engine.engine()), || drop_tables(engine, |name| name.split('/').next() == Some(name::TEMPORARY)))
 }
 
 /// Drops the tables that the server's own DDL left under names of its own (`#sql...`) when a crash
@@ -35,9 +35,9 @@ pub unsafe extern "C" fn perdura_drop_ddl_garbage(
     kept: unsafe extern "C" fn(table: *const c_char),
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    let engine = unsafe { &*engine }.engine();
-    call(Some(engine), || {
-        for name in engine.table_names() {
+    let engine = unsafe { &*engine };
+    call(Some(engine.engine()), || {
+        for name in engine.engine().table_names() {
             if name::is_backup(&name) {
                 tell(kept, &name);
             }
@@ -106,8 +106,8 @@ fn is_torn(path: &Path) -> io::Result<bool> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_drop_database(engine: *const PerduraEngine, path: *const c_char) -> PerduraCode {
     // SAFETY: as the caller vouches for.
-    let (engine, path) = unsafe { ((*engine).engine(), CStr::from_ptr(path)) };
-    call(Some(engine), || {
+    let (engine, path) = unsafe { (&*engine, CStr::from_ptr(path)) };
+    call(Some(engine.engine()), || {
         let path = path.to_string_lossy();
         let Some(database) = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()) else {
             return Ok(PerduraCode::Ok);
@@ -122,10 +122,11 @@ fn tell(hook: unsafe extern "C" fn(table: *const c_char), name: &str) {
     unsafe { hook(name.as_ptr().cast()) };
 }
 
-fn drop_tables(engine: &Engine, which: impl Fn(&str) -> bool) -> Outcome {
-    for name in engine.table_names() {
+fn drop_tables(engine: &PerduraEngine, which: impl Fn(&str) -> bool) -> Outcome {
+    for name in engine.engine().table_names() {
         if which(&name) {
-            engine.drop_table(&name)?;
+            engine.engine().drop_table(&name)?;
+            engine.references().set(&name, &ForeignKeys::default());
         }
     }
     Ok(PerduraCode::Ok)

@@ -600,6 +600,21 @@ impl PerduraCursor {
         }
     }
 
+    /// Locks the row at `rid` exclusively, reads its newest version, and stands on it.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
+    pub(super) unsafe fn read_locked(&mut self, session: &mut Session, rid: Rid, record: *mut u8) -> Outcome {
+        self.leave_row();
+        self.rid = Some(rid);
+        self.reading = Some(Reading::Locked(LockMode::Exclusive));
+        match self.lock_and_read(session, rid, LockMode::Exclusive)? {
+            // SAFETY: as the caller vouches for; the row is valid until the statement ends.
+            Some(row) => unsafe { self.unpack(rid, row, record) },
+            None => Ok(PerduraCode::End),
+        }
+    }
+
     /// Reads the row at `rid` and stands on it.
     ///
     /// # Safety

@@ -1,9 +1,12 @@
 //! A table's definition as the plugin hands it over.
 
 use super::code::{Failure, Outcome, PerduraCode};
+use super::name;
 use crate::row::definition::{Definition, Unreadable};
+use crate::row::foreign_key::{ForeignKey, ForeignKeys};
 use crate::row::layout::{Field, Layout, kind_of};
 use perdura_engine::IndexDefinition;
+use std::ffi::{CStr, c_char};
 use std::slice;
 
 /// A virtual column, which rows do not store.
@@ -46,6 +49,35 @@ pub struct PerduraIndex {
     pub key_bytes: u16,
 }
 
+/// A foreign key. Its texts are in UTF-8, but paths in the server's file name encoding.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PerduraForeignKey {
+    /// Its name; empty if it has a number.
+    pub name: *const c_char,
+    /// Of a key without a name of its own, which is named after its table and this number; 0 of
+    /// others.
+    pub number: u32,
+    /// Path of the table that has it, the child, of which database and table count. Null in a
+    /// definition.
+    pub child: *const c_char,
+    /// Path of the table that it refers to, which need not exist.
+    pub parent: *const c_char,
+    /// The columns of the child.
+    pub columns: *const *const c_char,
+    /// The columns of the parent.
+    pub parent_columns: *const *const c_char,
+    /// Number of columns.
+    pub column_count: usize,
+    /// The server's number of what becomes of the row when the parent's is deleted.
+    pub on_delete: u8,
+    /// The server's number of what becomes of the row when the parent's key changes.
+    pub on_update: u8,
+    /// The table is a copy that the server fills, and its rows hold to the key already. The rename
+    /// that puts the copy in place ends that.
+    pub is_carried: bool,
+}
+
 /// A table as the server defines it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +103,13 @@ pub struct PerduraDefinition {
     pub indexes: *const PerduraIndex,
     /// Number of indexes.
     pub index_count: usize,
+    /// The foreign keys.
+    pub foreign_keys: *const PerduraForeignKey,
+    /// Number of foreign keys.
+    pub foreign_key_count: usize,
+    /// Of a copy that is filled under a name of the server's own: path of the table whose place it
+    /// takes. Null for others.
+    pub copy_of: *const c_char,
 }
 
 /// # Safety
@@ -94,7 +133,39 @@ pub(super) fn stored<'a>(bytes: &'a [u8], table: &str) -> Outcome<Definition<'a>
     })
 }
 
+/// # Safety
+/// `text` must be a C string.
+unsafe fn text(text: *const c_char) -> Outcome<String> {
+    // SAFETY: as the caller vouches for.
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    text.map(str::to_owned)
+        .map_err(|_| Failure::new(PerduraCode::Configuration, "a name of a foreign key is not in UTF-8"))
+}
+
+impl PerduraForeignKey {
+    /// # Safety
+    /// All texts must be C strings, and the columns as many as the count says.
+    pub(super) unsafe fn key(&self) -> Outcome<ForeignKey> {
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            let own = items(self.columns, self.column_count).iter();
+            let columns = own.zip(items(self.parent_columns, self.column_count));
+            Ok(ForeignKey {
+                name: text(self.name)?,
+                number: self.number,
+                parent: name::of_path(CStr::from_ptr(self.parent))?,
+                columns: columns.map(|(own, of)| Ok((text(*own)?, text(*of)?))).collect::<Outcome<_>>()?,
+                on_delete: self.on_delete,
+                on_update: self.on_update,
+                is_carried: self.is_carried,
+            })
+        }
+    }
+}
+
 impl PerduraDefinition {
+    /// The definition, without the foreign keys.
+    ///
     /// # Safety
     /// Pointers and counts must agree, and what they point to must outlive the result.
     pub(super) unsafe fn checked<'a>(&self) -> Outcome<Definition<'a>> {
@@ -116,7 +187,21 @@ impl PerduraDefinition {
         };
         let fields = fields.iter().map(field).collect::<Outcome<Vec<_>>>()?;
         let layout = Layout::new(self.record_bytes, self.null_bytes, fields).map_err(wrong)?;
-        Ok(Definition { version, layout, frm })
+        Ok(Definition { version, layout, frm, foreign_keys: &[] })
+    }
+
+    /// The foreign keys, and the table that this one is a copy of.
+    ///
+    /// # Safety
+    /// Pointers and counts must agree, and texts be C strings.
+    pub(super) unsafe fn foreign_keys(&self) -> Outcome<ForeignKeys> {
+        // SAFETY: as the caller vouches for.
+        unsafe {
+            let keys = items(self.foreign_keys, self.foreign_key_count).iter();
+            let keys = keys.map(|key| key.key()).collect::<Outcome<_>>()?;
+            let copy_of = if self.copy_of.is_null() { None } else { Some(CStr::from_ptr(self.copy_of)) };
+            Ok(ForeignKeys { copy_of: copy_of.map(name::of_path).transpose()?.unwrap_or_default(), keys })
+        }
     }
 
     /// The indexes, as the engine declares them.

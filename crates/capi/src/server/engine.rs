@@ -3,6 +3,7 @@
 use super::call::{call, call_or};
 use super::code::{Failure, Outcome, PerduraCode};
 use super::counter::Counters;
+use super::references::References;
 use perdura_engine::{Config, Engine, LogConfig, LogPath, PathConfig};
 use perdura_pmem::{FileMedium, Medium, Model, Options, SplitMedium};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,12 +28,18 @@ pub struct PerduraEngine {
     engine: Engine,
     pub(super) sessions: Arc<SessionCounters>,
     counters: Counters,
+    references: References,
 }
 
 impl PerduraEngine {
     /// The counters of AUTO_INCREMENT columns.
     pub(super) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The register of foreign keys.
+    pub(super) fn references(&self) -> &References {
+        &self.references
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -129,7 +136,9 @@ pub unsafe extern "C" fn perdura_open(options: *const PerduraOptions, engine: *m
             engine: open(options, directory, model)?,
             sessions: Arc::default(),
             counters: Counters::default(),
+            references: References::default(),
         });
+        opened.references.load(&opened.engine)?;
         // SAFETY: as the caller vouches for.
         unsafe { engine.write(Box::into_raw(opened)) };
         Ok(PerduraCode::Ok)

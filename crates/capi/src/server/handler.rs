@@ -200,6 +200,7 @@ pub unsafe extern "C" fn perdura_table_truncate(
             let before = cursor.table().id();
             cursor.set_table(emptied);
             (*engine).counters().forget(cursor.engine(), before);
+            (*engine).references().touch(&name);
             Ok(PerduraCode::Ok)
         })
     }

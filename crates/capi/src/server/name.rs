@@ -51,6 +51,11 @@ pub(super) fn is_rebuilt(name: &str) -> bool {
     table.starts_with(SERVER_PREFIX) && !table.starts_with(BACKUP_PREFIX)
 }
 
+/// Whether the table is one that the server has made, or put aside, under a name of its own.
+pub(super) fn is_of_server(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(_, table)| table.starts_with(SERVER_PREFIX))
+}
+
 /// Whether the table is the one that an ALTER TABLE replaces.
 pub(super) fn is_backup(name: &str) -> bool {
     name.split_once('/').is_some_and(|(_, table)| table.starts_with(BACKUP_PREFIX))

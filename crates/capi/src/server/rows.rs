@@ -85,6 +85,25 @@ pub unsafe extern "C" fn perdura_read(
     unsafe { on(cursor, session, |cursor, session| cursor.read(session, Rid::from_u64(row), record)) }
 }
 
+/// Locks the row at a position exclusively and reads its newest version, whatever the statement
+/// otherwise reads. END if it is gone.
+///
+/// # Errors
+/// RECORD_CHANGED, LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED.
+///
+/// # Safety
+/// As for [`perdura_read`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perdura_read_locked(
+    cursor: *mut PerduraCursor,
+    session: *const PerduraSession,
+    row: u64,
+    record: *mut u8,
+) -> PerduraCode {
+    // SAFETY: as the caller vouches for.
+    unsafe { on(cursor, session, |cursor, session| cursor.read_locked(session, Rid::from_u64(row), record)) }
+}
+
 /// Locks the row read last, which the caller is going to use. Does nothing if it is locked.
 ///
 /// END if the row is not to be used as it was read. If it has changed, the scan's next row is the

@@ -5,7 +5,9 @@ use super::code::{Outcome, PerduraCode};
 use super::definition::{PerduraDefinition, items};
 use super::engine::PerduraEngine;
 use super::name;
+use super::references::redefinitions;
 use crate::row::definition::Definition;
+use crate::row::foreign_key::ForeignKeys;
 use perdura_engine::Engine;
 use std::ffi::{CStr, c_char};
 
@@ -38,13 +40,18 @@ pub unsafe extern "C" fn perdura_table_create(
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
-        named(engine, path, |engine, name| {
-            let indexes = (*definition).index_definitions();
-            let definition = (*definition).checked()?;
-            let table = engine.create_table_with(name, &definition.encode(), &indexes)?;
+        named(engine, path, |open, name| {
+            let (indexes, mut keys) = ((*definition).index_definitions(), (*definition).foreign_keys()?);
+            if !(*engine).references().concerns(&keys.copy_of) {
+                keys.copy_of.clear();
+            }
+            let foreign_keys = keys.encode();
+            let definition = Definition { foreign_keys: &foreign_keys, ..(*definition).checked()? };
+            let table = open.create_table_with(name, &definition.encode(), &indexes)?;
             if name::is_temporary(name) {
                 table.set_private();
             }
+            (*engine).references().set(name, &keys);
             Ok(PerduraCode::Ok)
         })
     }
@@ -65,13 +72,16 @@ pub unsafe extern "C" fn perdura_table_drop(engine: *const PerduraEngine, path: 
             let id = open.table_id(name)?;
             open.drop_table(name)?;
             (*engine).counters().forget(open, id);
+            (*engine).references().set(name, &ForeignKeys::default());
             Ok(PerduraCode::Ok)
         })
     }
 }
 
 /// Renames a table, durably. A table that the server has filled under a name of its own (`#sql...`)
-/// to take another's place refuses the snapshots taken before.
+/// to take another's place refuses the snapshots taken before. Foreign keys that name the table, or
+/// the one whose place it takes, name it by its new name in the same commit, unless that is the
+/// server's own.
 ///
 /// # Errors
 /// NOT_FOUND, EXISTS.
@@ -86,14 +96,16 @@ pub unsafe extern "C" fn perdura_table_rename(
 ) -> PerduraCode {
     // SAFETY: as the caller vouches for.
     unsafe {
-        named(engine, from, |engine, from| {
+        named(engine, from, |open, from| {
             let to = name::of_path(CStr::from_ptr(to))?;
-            match name::is_rebuilt(from) {
-                true => engine.rename_rebuilt_table(from, &to)?,
-                false => engine.rename_table(from, &to)?,
-            }
+            let references = (*engine).references();
+            let _alone = references.begin_change();
+            let changed = references.renamed(from, &to);
+            let redefinitions = redefinitions(open, &changed)?;
+            open.rename_table_redefining((from, &to), name::is_rebuilt(from), &redefinitions)?;
+            references.follow(&changed, Some((from, to.as_str())));
             if name::is_temporary(&to) {
-                engine.table(&to)?.set_private();
+                open.table(&to)?.set_private();
             }
             Ok(PerduraCode::Ok)
         })

@@ -86,6 +86,24 @@ impl Pool {
         unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
     }
 
+    /// Creates a table with foreign keys, or a copy with those of another one.
+    pub fn create_referring(
+        &self,
+        (path, copy_of): (&str, Option<&str>),
+        indexes: &[PerduraIndex],
+        keys: &[PerduraForeignKey],
+    ) -> PerduraCode {
+        let path = CString::new(path).unwrap();
+        let fields = fields();
+        let original = copy_of.map(|path| CString::new(path).unwrap());
+        let (foreign_keys, foreign_key_count) = (keys.as_ptr(), keys.len());
+        let copy_of = original.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
+        let definition = definition(&fields, b"v1", b"frm", indexes);
+        let definition = PerduraDefinition { foreign_keys, foreign_key_count, copy_of, ..definition };
+        // SAFETY: all pointers are to live values.
+        unsafe { perdura_table_create(self.engine, path.as_ptr(), &definition) }
+    }
+
     pub fn open(&self, path: &str, version: &[u8]) -> Result<Cursor, PerduraCode> {
         self.open_with(path, version, &[])
     }
@@ -185,6 +203,9 @@ fn definition(fields: &[PerduraField], version: &[u8], frm: &[u8], indexes: &[Pe
         null_bytes: 1,
         indexes: indexes.as_ptr(),
         index_count: indexes.len(),
+        foreign_keys: null(),
+        foreign_key_count: 0,
+        copy_of: std::ptr::null(),
     }
 }
 

@@ -1,10 +1,9 @@
 //! Requests for row locks and writes, and how they end.
 
 use crate::format::{Rid, Word};
+use crate::shadow::page::Holders;
 use crate::shadow::slots::LockedPage;
-use crate::shadow::writer::Writer;
 use perdura_log::Csn;
-use std::sync::Arc;
 
 /// When a write happens, in the transaction's own order.
 #[derive(Clone, Copy, Debug)]
@@ -20,13 +19,13 @@ pub(crate) struct Contention<'t> {
     /// The page of the row, which stays locked until the request is in the lock table; `None` if
     /// there is no such row.
     pub page: Option<LockedPage<'t>>,
-    /// The transaction that holds the row in place.
-    pub holder: Option<Arc<Writer>>,
+    /// The transactions that hold the row in place, maybe the one that asks among them.
+    pub holders: Holders,
 }
 
 /// How a request for a lock in place ends.
 pub(crate) enum InPlaceLock<'t> {
-    /// The transaction holds the row. If the lock is new: the row's newest version and an upper
+    /// The transaction holds the row. If it did not before: the row's newest version and an upper
     /// bound of its CSN.
     Taken(Option<(Word, Csn)>),
     /// The lock table decides.

@@ -57,7 +57,17 @@ impl Touched {
             self.pages.push(page);
             self.memory.add_page();
         }
+        change.set_only_shares(false);
         change
+    }
+
+    /// Locks a row of page `page` shared that the transaction does not hold. It need not be known
+    /// as a writer for that.
+    pub(super) fn share(&mut self, shadow: &mut LockedPage<'_>, page: u64, writer: &Arc<Writer>, position: u16) {
+        if shadow.change(writer).is_none() {
+            self.change(shadow, page, writer).set_only_shares(true);
+        }
+        shadow.change_mut(writer).expect("just made sure").share(position);
     }
 
     /// Whether the transaction is known as a writer of the table.

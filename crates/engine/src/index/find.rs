@@ -2,11 +2,13 @@
 
 use super::leaf::{LeafBytes, LeafId, bits, damaged};
 use super::leaf_order::LeafEnd;
-use super::leaf_shadow::View;
+use super::leaf_shadow::{LeafShadow, View};
 use super::page::Page;
 use super::table_index::Index;
 use crate::error::Result;
 use crate::format::{entry_key, entry_row};
+use crate::shadow::page::OwnView;
+use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use perdura_tree::Place;
 use std::borrow::Cow;
@@ -17,6 +19,37 @@ enum Step<'i> {
     Here,
     /// A vacant leaf, and the low key of the next one that is not.
     Onward(Option<&'i [u8]>),
+}
+
+/// The keys of a search: all that begin with some bytes, or the one key that they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Beginning<'k> {
+    /// The bytes.
+    pub start: &'k [u8],
+    /// They are a whole key.
+    pub is_whole: bool,
+}
+
+impl Beginning<'_> {
+    /// The slots among `slots` whose entries may be met.
+    fn candidates(&self, leaf: &LeafBytes<'_>, slots: u64) -> u64 {
+        if self.is_whole { leaf.candidates(slots, self.start) } else { slots }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        if self.is_whole { key == self.start } else { key.starts_with(self.start) }
+    }
+}
+
+/// Rows of entries that a search has met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// One that counts.
+    pub there: Option<u64>,
+    /// One that another transaction inserts or deletes, and has not decided about.
+    pub undecided: Option<u64>,
+    /// The leaf that was read last, if nobody was changing it, with its mark.
+    quiet: Option<(LeafId, u64)>,
 }
 
 impl Index {
@@ -42,17 +75,30 @@ impl Index {
         view: &View<'_>,
         body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
+        let seen = |shadow: Option<&LeafShadow>, valid, _| shadow.map_or(valid, |shadow| shadow.seen(valid, view));
+        self.read_slots((leaf, place), view.snapshot, seen, body)
+    }
+
+    /// As [`Index::read_leaf`], with the slots that `chosen` takes: of those that count, and of
+    /// what the shadow says if it has to be asked; otherwise the leaf's mark.
+    #[inline(always)]
+    fn read_slots<'i, S, T>(
+        &'i self,
+        (leaf, place): (LeafId, &Place<'_>),
+        snapshot: Csn,
+        chosen: impl Fn(Option<&LeafShadow>, u64, Option<u64>) -> S,
+        body: &mut impl FnMut(&LeafBytes<'i>, S, LeafEnd<'i>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
         let end = self.order().end_of(place);
-        let mark = slot.quiet(view.snapshot);
+        let mark = slot.quiet(snapshot);
         let shadow = if mark.is_none() { slot.lock_existing() } else { None };
         if mark.is_none() && shadow.is_none() {
             return Ok(None);
         }
-        let found = match (bytes.valid(), &shadow) {
-            (Some(valid), None) => body(&bytes, valid, end),
-            (Some(valid), Some(shadow)) => body(&bytes, shadow.seen(valid, view), end),
-            (None, _) => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
+        let found = match bytes.valid() {
+            Some(valid) => body(&bytes, chosen(shadow.as_deref(), valid, mark), end),
+            None => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
         };
         let is_still = mark.is_none_or(|mark| slot.is_still(mark));
         // Planted: it is not the leaf any more.
@@ -86,6 +132,57 @@ impl Index {
                 found => return Ok(found.and_then(|(row, _)| row)),
             }
         }
+    }
+
+    /// Looks for entries of the search, but those of row `except`, as they count for the
+    /// transaction `own`: up to one that does, or at all of them with `whole`. The caller holds a
+    /// snapshot.
+    pub(crate) fn meet(
+        &self,
+        search: Beginning<'_>,
+        own: Option<OwnView<'_>>,
+        (whole, except): (bool, Option<u64>),
+    ) -> Result<Met> {
+        self.check()?;
+        let view = View { snapshot: Csn::MAX, own };
+        let chosen = |shadow: Option<&LeafShadow>, valid, mark: Option<u64>| match shadow {
+            None => (valid, 0, mark),
+            Some(shadow) => (shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer)), mark),
+        };
+        let (mut from, mut met): (Option<Vec<u8>>, _) = (None, Met::default());
+        loop {
+            let mut body = |leaf: &LeafBytes<'_>, (seen, open, mark): (u64, u64, Option<u64>), end: LeafEnd<'_>| {
+                let (high, mut here) = (if from.is_none() { end.near() } else { end.high() }, met);
+                let slots = if here.there.is_some() { open } else { seen | open };
+                for slot in bits(search.candidates(leaf, slots)) {
+                    let entry =
+                        leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+                    let is_met = search.has(entry_key(entry)) && high.is_none_or(|high| entry < high);
+                    if is_met && Some(entry_row(entry)) != except {
+                        let kind = if open >> slot & 1 == 0 { &mut here.there } else { &mut here.undecided };
+                        kind.get_or_insert(entry_row(entry));
+                    }
+                }
+                Ok((here, mark, high.filter(|high| high.starts_with(search.start)).map(<[u8]>::to_vec)))
+            };
+            let at = from.as_deref().unwrap_or(search.start);
+            let found = self.order().at_place(at, |leaf, place| {
+                let read = self.read_slots((leaf, place), Csn::MAX, chosen, &mut body)?;
+                Ok(read.map(|(here, mark, next)| (Met { quiet: mark.map(|mark| (leaf, mark)), ..here }, next)))
+            })?;
+            let Some((here, next)) = found else { return Ok(met) };
+            met = here;
+            match next {
+                Some(next) if whole || met.there.is_none() => from = Some(next),
+                _ => return Ok(met),
+            }
+        }
+    }
+
+    /// Whether the leaf in which a search met an entry is for certain as it was then, so the entry
+    /// counts still.
+    pub(crate) fn is_still(&self, met: Met) -> bool {
+        met.quiet.is_some_and(|(leaf, mark)| self.leaves().leaf(leaf).slot.is_still(mark))
     }
 
     /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those

@@ -150,6 +150,14 @@ impl LeafShadow {
         if self.seen(valid, &view) & bit != 0 { EntryState::There } else { EntryState::Gone }
     }
 
+    /// The slots of entries that transactions other than `own` insert or delete, undecided.
+    pub(crate) fn undecided(&self, own: Option<&Arc<Writer>>) -> u64 {
+        let is_other = |change: &&LeafChange| {
+            change.writer.csn().is_none() && !own.is_some_and(|own| Arc::ptr_eq(own, &change.writer))
+        };
+        self.open.iter().filter(is_other).fold(0, |slots, change| slots | change.inserted | change.deleted)
+    }
+
     /// Whether `writer` has done anything here that is not stored.
     pub(crate) fn has(&self, writer: &Arc<Writer>) -> bool {
         self.open.iter().any(|change| Arc::ptr_eq(&change.writer, writer))

@@ -1,10 +1,9 @@
 //! The lock table: locks of rows and of whole tables, in DRAM.
 //!
-//! Most exclusive locks are not here but in place, in the shadows of pages. Here are shared locks,
-//! and each row that somebody waits for: a transaction that meets a lock in place puts it here in
-//! its holder's name, then waits. While a row is here nobody locks it in place. Tables are here
-//! only while somebody locks them as a whole (`txn/table_lock.rs`): then all who write them are
-//! here as well.
+//! Most locks are not here but in place, in the shadows of pages. Here is each row that somebody
+//! waits for: a transaction that meets locks in place puts them here in their holders' names, then
+//! waits. While a row is here nobody locks it in place. Tables are here only while somebody locks
+//! them as a whole (`txn/table_lock.rs`): then all who write them are here as well.
 //!
 //! A lock exists only while an owner holds it or waits for it. Waiters are served in order, but an
 //! owner that raises its shared lock to exclusive goes first. When a wait begins, the new waiter
@@ -17,6 +16,7 @@ mod list;
 
 use super::owner::{Description, LockKey, Owner, Wait};
 use crate::config::Clock;
+use crate::shadow::page::Holder;
 use crate::shadow::writer::Writer;
 use perdura_pmem::Mutant;
 use perdura_pmem::sync::Mutex;
@@ -286,7 +286,7 @@ impl LockTable {
 
     /// Locks a row or table for `owner`, waiting up to `timeout`. With `None` it does not wait but
     /// refuses with WouldWait. A row that is only being moved counts as free: whoever waits for
-    /// nothing else waits up to [`MOVE_WAIT`] at least. `holder` has locked the row in place.
+    /// nothing else waits up to [`MOVE_WAIT`] at least. `holders` have locked the row in place.
     /// `page` keeps the page of the row locked until the request is in the table.
     pub(crate) fn lock<G>(
         &self,
@@ -294,21 +294,23 @@ impl LockTable {
         key: LockKey,
         mode: LockMode,
         timeout: Option<Duration>,
-        holder: Option<&Writer>,
+        holders: &[Holder],
         page: G,
     ) -> Result<LockOutcome, LockRefused> {
-        // Planted: the holder's lock is put here after it may have released all such locks.
-        let early = perdura_pmem::planted(Mutant::ReleasedLockEntersTable)
-            .then(|| holder.filter(|holder| holder.table_lock(key)));
+        // Planted: a holder's lock is put here after it may have released all such locks.
+        let is_early = perdura_pmem::planted(Mutant::ReleasedLockEntersTable);
+        let early: SmallVec<[bool; 1]> =
+            holders.iter().map(|holder| is_early && holder.writer.table_lock(key)).collect();
         let (held, timeout, giving_way) = {
             let mut shard = self.shard(key).lock();
             let lock = self.lock_of(&mut shard, key);
-            // The holder takes its list of such locks before it releases them, and needs this shard
+            // A holder takes its list of such locks before it releases them, and needs this shard
             // for that: so either it has released the row already, or it will.
-            let is_new = |holder: &&Writer| !lock.holders.contains(&holder.owner()) && holder.table_lock(key);
-            if let Some(holder) = early.unwrap_or_else(|| holder.filter(is_new)) {
-                lock.grant(holder.owner(), LockMode::Exclusive);
-                lock.moves = holder.moves();
+            for (Holder { writer, is_exclusive }, is_entered) in holders.iter().zip(early) {
+                if is_entered || !is_early && !lock.holders.contains(&writer.owner()) && writer.table_lock(key) {
+                    lock.grant(writer.owner(), if *is_exclusive { LockMode::Exclusive } else { LockMode::Shared });
+                    lock.moves = writer.moves();
+                }
             }
             let held = lock.holders.contains(&owner.id);
             if held && lock.covers(mode) {
@@ -530,24 +532,25 @@ mod tests {
     /// A row that transaction 1 is moving, and sessions 1 to 3.
     struct Moved {
         locks: LockTable,
-        mover: Writer,
+        mover: Arc<Writer>,
         owners: [Arc<Owner>; 3],
     }
 
     impl Moved {
         fn new() -> Moved {
             let owners = [1, 2, 3].map(|id| Arc::new(Owner::new(id)));
-            Moved { locks: LockTable::new(|| Duration::ZERO), mover: Writer::mover(1), owners }
+            Moved { locks: LockTable::new(|| Duration::ZERO), mover: Arc::new(Writer::mover(1)), owners }
         }
 
         /// Session `owner` finds the row locked in place and waits. Others do not find it there
         /// once the move is committed.
         fn meet(&self, owner: usize, mode: LockMode) -> Result<LockOutcome, LockRefused> {
-            self.locks.lock(&self.owners[owner - 1], KEY, mode, Some(SHORT), Some(&self.mover), ())
+            let mover = Holder { writer: self.mover.clone(), is_exclusive: true };
+            self.locks.lock(&self.owners[owner - 1], KEY, mode, Some(SHORT), &[mover], ())
         }
 
         fn lock(&self, mode: LockMode, timeout: Option<Duration>) -> Result<LockOutcome, LockRefused> {
-            self.locks.lock(&self.owners[2], KEY, mode, timeout, None, ())
+            self.locks.lock(&self.owners[2], KEY, mode, timeout, &[], ())
         }
 
         fn end(&self) {
@@ -577,7 +580,7 @@ mod tests {
             Scheduler::new(seed).run(bodies);
             // Now somebody holds it who does not move it.
             row.owners[1].revive();
-            let refused = row.locks.lock(&row.owners[1], KEY, LockMode::Shared, None, None, ());
+            let refused = row.locks.lock(&row.owners[1], KEY, LockMode::Shared, None, &[], ());
             assert_eq!(refused, Err(LockRefused::WouldWait));
         }
     }

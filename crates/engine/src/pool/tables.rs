@@ -97,6 +97,12 @@ impl Registered {
         self.definition.read().clone()
     }
 
+    /// Notes a definition that differs in the creator's bytes alone, after the commit that gives
+    /// it. Whoever has the table open need not know.
+    pub(crate) fn set_definition(&self, definition: Definition) {
+        *self.definition.write() = definition;
+    }
+
     /// Present name of the table.
     pub(crate) fn name(&self) -> Arc<str> {
         self.state.lock().name.clone()

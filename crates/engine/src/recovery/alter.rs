@@ -1,7 +1,7 @@
 //! Adding and dropping indexes of a table, without another table.
 
 use super::catalog::Entry;
-use super::ddl::{check_indexes, check_undecided, ddl};
+use super::ddl::{Redefinition, check_indexes, check_undecided, ddl, redefine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{IndexDefinition, Rid};
 use crate::index::build::{Built, IndexBuild};
@@ -151,7 +151,16 @@ impl IndexAlteration {
     /// # Errors
     /// NotFound if the table was dropped meanwhile; LockWaitTimeout as for
     /// [`crate::Engine::alter_indexes`]; DeviceFull; ReadOnlyPool.
-    pub fn commit(mut self, definition: &[u8]) -> Result<Arc<Table>> {
+    pub fn commit(self, definition: &[u8]) -> Result<Arc<Table>> {
+        self.commit_redefining(definition, &[])
+    }
+
+    /// As [`IndexAlteration::commit`]; and in the same commit replaces the bytes that other tables
+    /// were created with ([`crate::Engine::rename_table_redefining`]).
+    ///
+    /// # Errors
+    /// As for [`IndexAlteration::commit`].
+    pub fn commit_redefining(mut self, definition: &[u8], others: &[Redefinition]) -> Result<Arc<Table>> {
         let pool = self.pool.clone();
         self.definition.bytes = definition.into();
         ddl(&pool, |session, catalog| {
@@ -164,7 +173,9 @@ impl IndexAlteration {
             let (id, name) = (self.table.id(), self.registered.name().to_string());
             let entry = Entry::Table { id, name, definition: self.definition.clone() };
             session.update(catalog, self.registered.row, &entry.encode())?;
+            let redefined = redefine(&pool, (&mut *session, catalog), others.iter())?;
             let csn = session.commit()?;
+            redefined.install();
             // A new index has none of what older snapshots see.
             if !self.builds.is_empty() {
                 self.table.set_defined(csn);

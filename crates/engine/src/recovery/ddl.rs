@@ -119,9 +119,45 @@ pub(crate) fn drop_table(pool: &Arc<Pool>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renames a table. If the server `rebuilt` it under the old name, the table refuses snapshots
-/// older than the rename.
-pub(crate) fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool) -> Result<()> {
+/// A table, and the creator's bytes that its definition gets.
+pub type Redefinition = (String, Vec<u8>);
+
+/// Redefined tables, of which the register learns after the commit.
+pub(super) struct Redefined(Vec<(Arc<Registered>, Definition)>);
+
+/// Gives tables other bytes of their creator, in a DDL transaction. Nothing else of them changes.
+pub(super) fn redefine<'r>(
+    pool: &Pool,
+    (session, catalog): (&mut Session, &Arc<Table>),
+    redefinitions: impl Iterator<Item = &'r Redefinition>,
+) -> Result<Redefined> {
+    let mut redefined = Vec::new();
+    for (name, bytes) in redefinitions {
+        let table = pool.tables.find(name)?;
+        let definition = Definition { bytes: bytes.as_slice().into(), ..table.definition() };
+        let entry = Entry::Table { id: table.id, name: name.clone(), definition: definition.clone() };
+        session.update(catalog, table.row, &entry.encode())?;
+        redefined.push((table, definition));
+    }
+    Ok(Redefined(redefined))
+}
+
+impl Redefined {
+    /// Notes the definitions in the register, after the commit.
+    pub(super) fn install(self) {
+        self.0.into_iter().for_each(|(table, definition)| table.set_definition(definition));
+    }
+}
+
+/// Renames a table, and gives `redefinitions` their new bytes, which may name the table by its old
+/// name. If the server `rebuilt` it under the old name, the table refuses snapshots older than the
+/// rename.
+pub(crate) fn rename_table(
+    pool: &Arc<Pool>,
+    (from, to): (&str, &str),
+    rebuilt: bool,
+    redefinitions: &[Redefinition],
+) -> Result<()> {
     check_name(to)?;
     ddl(pool, |session, catalog| {
         if pool.tables.contains(to) {
@@ -129,13 +165,28 @@ pub(crate) fn rename_table(pool: &Arc<Pool>, from: &str, to: &str, rebuilt: bool
         }
         let table = pool.tables.find(from)?;
         check_undecided(pool, &table)?;
-        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: table.definition() };
+        let own = redefinitions.iter().find(|(name, _)| name == from);
+        let mut definition = table.definition();
+        if let Some((_, bytes)) = own {
+            definition.bytes = bytes.as_slice().into();
+        }
+        let others = redefinitions.iter().filter(|(name, _)| name != from);
+        let others = redefine(pool, (&mut *session, catalog), others)?;
+        // Planted: definitions that name the table change in a commit before its own.
+        if perdura_pmem::planted(Mutant::RedefinitionsBeforeRename) {
+            session.commit()?;
+        }
+        let entry = Entry::Table { id: table.id, name: to.to_owned(), definition: definition.clone() };
         session.update(catalog, table.row, &entry.encode())?;
         let csn = session.commit()?;
         if rebuilt {
             table.figures().set_defined(csn);
         }
         pool.tables.rename(&table, to);
+        if own.is_some() {
+            table.set_definition(definition);
+        }
+        others.install();
         Ok(())
     })
 }

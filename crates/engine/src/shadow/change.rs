@@ -63,8 +63,13 @@ pub(crate) struct Change {
     /// Words of the rows inserted or updated.
     after: Words,
     deleted: RowSet,
-    /// Rows locked and not written.
+    /// Rows locked exclusively and not written.
     locked: RowSet,
+    /// Rows locked shared, and neither locked exclusively nor written.
+    shared: RowSet,
+    /// It has locked rows shared, and done nothing else: its transaction may be no writer of the
+    /// table.
+    only_shares: bool,
     /// In the order of time.
     replaced: Vec<Replaced>,
 }
@@ -79,6 +84,8 @@ impl Change {
             after: Words::default(),
             deleted: RowSet::default(),
             locked: RowSet::default(),
+            shared: RowSet::default(),
+            only_shares: false,
             replaced: Vec::new(),
         }
     }
@@ -108,21 +115,46 @@ impl Change {
         self.whole_page || self.wrote(position)
     }
 
-    /// Whether the transaction has locked or written the row.
+    /// Whether the transaction has locked the row exclusively or written it.
     #[inline]
     pub(crate) fn holds(&self, position: u16) -> bool {
         self.covers(position) || self.locked.contains(position)
     }
 
-    /// Locks the row. Returns whether that is new.
+    /// Whether the transaction has locked the row shared, and no more.
     #[inline]
-    pub(crate) fn lock(&mut self, position: u16) -> bool {
-        !self.wrote(position) && self.locked.insert(position)
+    pub(crate) fn shares(&self, position: u16) -> bool {
+        self.shared.contains(position)
+    }
+
+    /// Whether all that the transaction has done here is to lock rows shared.
+    #[inline]
+    pub(crate) fn only_shares(&self) -> bool {
+        self.only_shares
+    }
+
+    /// Notes whether the change is of one who only locks rows shared.
+    pub(crate) fn set_only_shares(&mut self, only_shares: bool) {
+        self.only_shares = only_shares;
+    }
+
+    /// Locks the row exclusively.
+    #[inline]
+    pub(crate) fn lock(&mut self, position: u16) {
+        if !self.wrote(position) {
+            self.shared.remove(position);
+            self.locked.insert(position);
+        }
+    }
+
+    /// Locks a row shared that the transaction does not hold.
+    pub(crate) fn share(&mut self, position: u16) {
+        self.shared.insert(position);
     }
 
     /// Unlocks a row that is not written. Returns whether it was locked.
     pub(crate) fn unlock(&mut self, position: u16) -> bool {
-        self.locked.remove(position)
+        self.locked.remove(position) || self.shared.remove(position)
     }
 
     /// The newest own state of a row; `None` if the transaction never wrote it. `stored` loads its
@@ -153,6 +185,7 @@ impl Change {
     /// there was one.
     fn touch(&mut self, position: u16, step: u64) -> Option<u64> {
         self.locked.remove(position);
+        self.shared.remove(position);
         if let [.., last] = &mut self.steps[..]
             && last.number == step
             && !last.rows.insert(position)

@@ -24,6 +24,17 @@ use std::sync::Arc;
 /// Number of stored commits from which on purge merges those of a page.
 const CROWD: usize = 4;
 
+/// A transaction that holds a row.
+pub(crate) struct Holder {
+    /// The transaction.
+    pub writer: Arc<Writer>,
+    /// It has the row to itself.
+    pub is_exclusive: bool,
+}
+
+/// The transactions that hold a row in place and are not committed: one, or some that share it.
+pub(crate) type Holders = SmallVec<[Holder; 1]>;
+
 /// View of a reader's own transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnView<'a> {
@@ -86,10 +97,10 @@ impl PageShadow {
     }
 
     /// The CSN from which on snapshots see the words in the directory, 0 for all of them; `None`
-    /// while transactions have changes here.
+    /// while transactions have changes here. Shared locks change nothing.
     #[inline]
     pub(crate) fn settled_at(&self) -> Option<Csn> {
-        self.active.is_empty().then(|| self.newest_csn_of_page())
+        self.active.iter().all(Change::only_shares).then(|| self.newest_csn_of_page())
     }
 
     /// The change of `writer`.
@@ -121,16 +132,21 @@ impl PageShadow {
         Some(self.active.swap_remove(index))
     }
 
-    /// The transaction other than `writer` that holds the row, if one does that is not committed.
+    /// The transactions that hold the row and are not committed, `writer` among them: one that has
+    /// it exclusively, or with `shared` those who share it.
     #[inline]
-    pub(crate) fn holder(&self, writer: &Arc<Writer>, position: u16) -> Option<&Arc<Writer>> {
-        let others = self.active.iter().filter(|change| !Arc::ptr_eq(change.writer(), writer));
-        let mut holds = others.filter(|change| change.writer().csn().is_none() && change.holds(position));
-        // Planted: a lock in place holds nobody off.
-        if perdura_pmem::planted(Mutant::LockInPlaceHoldsNobody) {
-            return None;
+    pub(crate) fn holders(&self, writer: &Arc<Writer>, position: u16, shared: bool) -> Holders {
+        let mut holders = Holders::new();
+        for change in self.active.iter().filter(|change| change.writer().csn().is_none()) {
+            let (is_exclusive, is_own) = (change.holds(position), Arc::ptr_eq(change.writer(), writer));
+            // Planted: a lock in place holds nobody off, or a shared one does not.
+            let is_ignored = perdura_pmem::planted(Mutant::LockInPlaceHoldsNobody)
+                || !is_exclusive && !is_own && perdura_pmem::planted(Mutant::SharedLockInPlaceHoldsNobody);
+            if (is_exclusive || shared && change.shares(position)) && !is_ignored {
+                holders.push(Holder { writer: change.writer().clone(), is_exclusive });
+            }
         }
-        holds.next().map(Change::writer)
+        holders
     }
 
     /// Stores the words of committed changes to the row, so that the directory has the newest

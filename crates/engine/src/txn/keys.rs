@@ -96,6 +96,41 @@ impl Crowding {
     }
 }
 
+/// Waits for those who insert or delete a key.
+#[derive(Default)]
+pub(super) struct UndecidedKey {
+    waits: u32,
+}
+
+impl UndecidedKey {
+    /// Waits for the transaction that inserts or deletes the entry of `row` in index `index`.
+    ///
+    /// # Errors
+    /// LockWaitTimeout, Deadlock, Killed; Damaged if the table has no such row.
+    pub(super) fn wait(
+        &mut self,
+        locks: &mut Locker<'_>,
+        table: &Arc<Table>,
+        (index, row): (usize, u64),
+    ) -> Result<()> {
+        let rid = rid_of(table, row)?;
+        if locks.lock_row(table, rid, LockMode::Shared)? == LockOutcome::New {
+            locks.unlock_row(table, rid);
+        }
+        // A lock that comes at once says nothing about who decides the entry.
+        self.waits += 1;
+        if self.waits > WAITS_AT_ONCE {
+            check_killed(locks.owner, index)?;
+            pause();
+        }
+        if u128::from(self.waits.saturating_sub(WAITS_AT_ONCE)) > locks.timeout.as_millis() {
+            let what = format!("index {index}: row {row:#x} has the key, and is not decided within the timeout");
+            return Err(Error::new(ErrorKind::LockWaitTimeout, what));
+        }
+        Ok(())
+    }
+}
+
 type DoneList<'k> = SmallVec<[Done<'k>; 8]>;
 
 /// Changes of a row's keys in the present step, which are taken back if the rest of a write fails.
@@ -149,7 +184,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
     ) -> Result<()> {
         let (table, pool, at) = (self.table, locks.pool, self.at);
         let unique = uniqueness(table, index, key, locks.snapshots);
-        let (mut waits, mut crowding) = (0, Crowding::default());
+        let (mut undecided, mut crowding) = (UndecidedKey::default(), Crowding::default());
         loop {
             let entry = (key.bytes, self.row, unique);
             match locks.writes_to(table).entries().insert(index, entry, at, sought.take(), pool)? {
@@ -167,23 +202,7 @@ impl<'t, 'k> KeyChanges<'t, 'k> {
                     let what = format!("a row of table {} has the key already in index {index}", table.name());
                     return Err(Error::new(ErrorKind::DuplicateKey, what));
                 }
-                Inserted::Undecided(row) => {
-                    let rid = rid_of(table, row)?;
-                    if locks.lock_row(table, rid, LockMode::Shared)? == LockOutcome::New {
-                        locks.unlock_row(table, rid);
-                    }
-                    // A lock that comes at once says nothing about who decides the entry.
-                    waits += 1;
-                    if waits > WAITS_AT_ONCE {
-                        check_killed(locks.owner, index)?;
-                        pause();
-                    }
-                    if u128::from(waits.saturating_sub(WAITS_AT_ONCE)) > locks.timeout.as_millis() {
-                        let what =
-                            format!("index {index}: row {row:#x} has the key, and is not decided within the timeout");
-                        return Err(Error::new(ErrorKind::LockWaitTimeout, what));
-                    }
-                }
+                Inserted::Undecided(row) => undecided.wait(locks, table, (index, row))?,
                 Inserted::Crowded => crowding.make_room(locks, table, index)?,
             }
         }

@@ -11,6 +11,7 @@ use crate::pool::held_locks::HeldLocks;
 use crate::pool::locks::{LockMode, LockOutcome, LockRefused};
 use crate::pool::owner::{LockKey, Owner};
 use crate::shadow::change::Own;
+use crate::shadow::page::Holders;
 use crate::table::Table;
 use crate::table::visibility::RowRef;
 use perdura_log::Csn;
@@ -148,8 +149,8 @@ impl Locker<'_> {
         timeout: Option<Duration>,
         contention: Contention<'_>,
     ) -> Result<LockOutcome> {
-        let Contention { page, holder } = contention;
-        let refused = match self.pool.locks.lock(self.owner, key, mode, timeout, holder.as_deref(), page) {
+        let Contention { page, holders } = contention;
+        let refused = match self.pool.locks.lock(self.owner, key, mode, timeout, &holders, page) {
             Ok(LockOutcome::New) => {
                 self.held.add(key);
                 self.note_count();
@@ -176,11 +177,11 @@ impl Locker<'_> {
         Err(Error::new(kind, format!("{target} {what}")))
     }
 
-    /// Locks a row in place, if the mode is exclusive and nobody is in the way. Otherwise returns
-    /// what the lock table needs to know.
+    /// Locks a row in place, if nobody is in the way. Otherwise returns what the lock table needs
+    /// to know.
     fn lock_in_place<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> RowLock<'t> {
         if table.directory().place(rid.row()).is_none() {
-            return RowLock::Contended(Contention { page: None, holder: None });
+            return RowLock::Contended(Contention { page: None, holders: Holders::new() });
         }
         let (pool, key) = (self.pool, LockKey::row(table.id(), rid));
         let writes = self.writes_to(table);

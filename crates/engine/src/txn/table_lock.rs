@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pool::held_locks::HeldLocks;
 use crate::pool::locks::LockMode;
 use crate::pool::owner::LockKey;
+use crate::shadow::page::Holders;
 use crate::table::Table;
 use crate::table::whole_reader::WholeReader;
 use perdura_pmem::Mutant;
@@ -96,11 +97,12 @@ impl Locker<'_> {
         Ok(())
     }
 
-    /// Enters those who have written the table, or locked rows of it in place, into the lock table.
+    /// Enters those who have written the table, or locked rows of it exclusively in place, into the
+    /// lock table.
     fn enter_writers(&self, table: &Table) {
         let key = LockKey::whole(table.id());
         table.shadows().each(|page| {
-            for writer in page.active().map(|change| change.writer()) {
+            for writer in page.active().filter(|change| !change.only_shares()).map(|change| change.writer()) {
                 // Planted: a reader does not look for the writers that are there.
                 let counts = !perdura_pmem::planted(Mutant::ReaderSkipsWriters)
                     && writer.csn().is_none()
@@ -114,7 +116,7 @@ impl Locker<'_> {
     }
 
     fn lock_whole(&mut self, table: &Table, mode: LockMode, timeout: Option<Duration>) -> Result<()> {
-        let nobody = Contention { page: None, holder: None };
+        let nobody = Contention { page: None, holders: Holders::new() };
         self.lock_in_table(table, LockKey::whole(table.id()), mode, timeout, nobody).map(|_| ())
     }
 }

@@ -7,8 +7,18 @@ use super::workload::Worker;
 use perdura_engine::{Engine, ErrorKind};
 use perdura_pmem::trace;
 
+/// Beginning of the definition of a table. Behind it stands the name of the table that was renamed
+/// last, as the definitions of children name their parents.
+const DEFINED: &[u8] = b"of a thread";
 /// Kinds of indexes that tables get.
 const KINDS: [&[u8]; 5] = [&[], &[0], &[1], &[0, 1], &[1, 0]];
+
+/// The table that the definition of table `name` names; `None` if it names none, or has become that
+/// of other indexes.
+pub(super) fn named(engine: &Engine, name: &str) -> Option<Vec<u8>> {
+    let definition = engine.definition(name).ok()?;
+    definition.strip_prefix(DEFINED).filter(|name| !name.is_empty()).map(<[u8]>::to_vec)
+}
 
 impl Worker<'_> {
     pub(super) fn ddl(&mut self) {
@@ -17,26 +27,35 @@ impl Worker<'_> {
         match self.own_tables.get(pick).cloned() {
             None => self.create_table(),
             Some(name) => match self.random.below(3) {
-                0 => self.definition_change(Change::Drop(name.clone()), |engine| engine.drop_table(&name)),
-                1 => self.definition_change(Change::Truncate(name.clone()), |engine| {
+                0 => self.definition_change(vec![Change::Drop(name.clone())], |engine| engine.drop_table(&name)),
+                1 => self.definition_change(vec![Change::Truncate(name.clone())], |engine| {
                     engine.truncate_table(&name).map(|_| ())
                 }),
-                _ => {
-                    let to = format!("{name}x");
-                    self.definition_change(Change::Rename(name.clone(), to.clone()), |engine| {
-                        engine.rename_table(&name, &to)
-                    });
-                }
+                _ => self.rename_table(&name),
             },
         }
+    }
+
+    /// Renames a table. The definitions of all of the thread's tables name it in the same commit.
+    fn rename_table(&mut self, name: &str) {
+        let to = format!("{name}x");
+        let is_plain =
+            |table: &&String| self.engine.definition(table).is_ok_and(|definition| definition.starts_with(DEFINED));
+        let naming: Vec<String> = self.own_tables.iter().filter(is_plain).cloned().collect();
+        let present = |table: &String| if table == name { to.clone() } else { table.clone() };
+        let named = naming.iter().map(|table| Change::Name(present(table), to.clone().into_bytes()));
+        let changes = [Change::Rename(name.to_owned(), to.clone())].into_iter().chain(named).collect();
+        let definition = [DEFINED, to.as_bytes()].concat();
+        let redefined: Vec<_> = naming.iter().map(|table| (table.clone(), definition.clone())).collect();
+        self.definition_change(changes, |engine| engine.rename_table_redefining((name, &to), false, &redefined));
     }
 
     pub(super) fn create_table(&mut self) {
         self.tables_made += 1;
         let name = format!("t{}_{}", self.thread, self.tables_made);
         let indexes = if self.is_keyed() { &keys::INDEXES[..] } else { &[] };
-        self.definition_change(Change::Create(name.clone()), |engine| {
-            engine.create_table_with(&name, b"of a thread", indexes).map(|_| ())
+        self.definition_change(vec![Change::Create(name.clone())], |engine| {
+            engine.create_table_with(&name, DEFINED, indexes).map(|_| ())
         });
         self.fill_table(&name, 0, 3);
     }
@@ -103,10 +122,10 @@ impl Worker<'_> {
 
     pub(super) fn definition_change(
         &mut self,
-        change: Change,
+        changes: Vec<Change>,
         run: impl FnOnce(&Engine) -> perdura_engine::Result<()>,
     ) {
-        match &change {
+        match &changes[0] {
             Change::Create(name) => self.own_tables.push(name.clone()),
             Change::Drop(name) => self.own_tables.retain(|own| own != name),
             Change::Rename(from, to) => {
@@ -115,7 +134,7 @@ impl Worker<'_> {
             }
             _ => {}
         }
-        let number = self.ledger.add(vec![change]);
+        let number = self.ledger.add(changes);
         trace::mark(Step::Begin.mark(number));
         run(&self.engine).expect("there is room and the table is the thread's own");
         trace::ack(Step::Committed.mark(number));

@@ -6,6 +6,7 @@ use super::failing;
 use super::holding;
 use super::locking;
 use super::log_threads;
+use super::references;
 use super::rekeyed;
 use super::scenario::{
     CONTENDED, CROWDED, EMPTIED, KEYS_BY_VALUE, KEYS_CONTENDED, KEYS_CROWDED, MOVED, PURGED, SCENARIOS, Scenario,
@@ -21,7 +22,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 35] = [
+pub const DRILLS: [Drill; 36] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -48,6 +49,7 @@ pub const DRILLS: [Drill; 35] = [
     Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
     Drill { name: "workers in order", seeds: 40, run: workers_in_order },
     Drill { name: "rows that change keys", seeds: 100, run: rows_that_change_keys },
+    Drill { name: "rows that refer to others", seeds: 100, run: rows_that_refer },
     Drill { name: "tables that are defined anew", seeds: 1, run: tables_defined_anew },
     Drill { name: "a pool that is held", seeds: 40, run: a_pool_that_is_held },
     Drill { name: "a pool that is held by turns", seeds: 60, run: held_by_turns },
@@ -109,6 +111,12 @@ fn workers_in_order(seed: u64, stall: Stall) -> Result<(), String> {
 fn rows_that_change_keys(seed: u64, stall: Stall) -> Result<(), String> {
     let medium = medium();
     rekeyed::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
+}
+
+/// Rows refer to others, which are deleted or get other keys.
+fn rows_that_refer(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = medium();
+    references::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// A pool is held beside writers, purge and definitions of tables.

@@ -34,10 +34,14 @@ pub enum Change {
     Truncate(String),
     /// The table gets indexes of these kinds.
     Alter(String, Vec<u8>),
+    /// The table's definition comes to name another table.
+    Name(String, Vec<u8>),
 }
 
 /// The key under which a state has the kinds of a table's indexes, once they were altered.
 pub const KINDS: Key = Key::MAX;
+/// The key under which a state has the name of the table that a table's definition names.
+pub const NAMED: Key = Key::MAX - 1;
 
 /// Applies a transaction's changes. Returns whether they are possible in this state.
 pub fn apply(state: &mut State, changes: &[Change]) -> bool {
@@ -55,8 +59,15 @@ pub fn apply(state: &mut State, changes: &[Change]) -> bool {
             Some(rows) => state.insert(to.clone(), rows).is_none(),
             None => false,
         },
-        Change::Truncate(table) => state.get_mut(table).map(|rows| rows.retain(|key, _| *key == KINDS)).is_some(),
-        Change::Alter(table, kinds) => state.get_mut(table).map(|rows| rows.insert(KINDS, kinds.clone())).is_some(),
+        Change::Truncate(table) => {
+            state.get_mut(table).map(|rows| rows.retain(|key, _| [KINDS, NAMED].contains(key))).is_some()
+        }
+        Change::Alter(table, kinds) => state.get_mut(table).is_some_and(|rows| {
+            rows.remove(&NAMED);
+            rows.insert(KINDS, kinds.clone());
+            true
+        }),
+        Change::Name(table, name) => state.get_mut(table).map(|rows| rows.insert(NAMED, name.clone())).is_some(),
     })
 }
 

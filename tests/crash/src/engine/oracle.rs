@@ -232,7 +232,7 @@ impl Oracle {
             let extra = found.iter().find(|(key, row)| rows.get(key) != Some(row));
             if let Some((key, _)) = lost.or(extra) {
                 let brief = |row: Option<&Vec<u8>>| {
-                    row.map(|row| format!("{} bytes, {:x?}", row.len(), &row[8..row.len().min(24)]))
+                    row.map(|row| format!("{} bytes, {:x?}", row.len(), &row[row.len().min(8)..row.len().min(24)]))
                 };
                 let (was, is) = (brief(rows.get(key)), brief(found.get(key)));
                 return text + &format!("table {table} key {key:#x}: was {was:?}, is {is:?}");

@@ -73,7 +73,7 @@ pub fn one_after_another(worker: &mut Worker<'_>) {
     for _ in 0..4 {
         worker.create_table();
         let name = worker.own_tables.last().cloned().expect("it was just created");
-        worker.definition_change(Change::Drop(name.clone()), |engine| engine.drop_table(&name));
+        worker.definition_change(vec![Change::Drop(name.clone())], |engine| engine.drop_table(&name));
     }
     worker.create_table();
 }
@@ -85,11 +85,13 @@ pub fn kept_files(worker: &mut Worker<'_>) {
         let name = worker.own_tables.last().cloned().expect("it was just created");
         worker.fill_with(&name, 40, 900 + 300 * (round % 2));
         if round % 2 == 1 {
-            worker.definition_change(Change::Truncate(name.clone()), |engine| engine.truncate_table(&name).map(drop));
+            worker.definition_change(vec![Change::Truncate(name.clone())], |engine| {
+                engine.truncate_table(&name).map(drop)
+            });
             worker.fill_with(&name, 30, 1500);
         }
         if round < 3 {
-            worker.definition_change(Change::Drop(name.clone()), |engine| engine.drop_table(&name));
+            worker.definition_change(vec![Change::Drop(name.clone())], |engine| engine.drop_table(&name));
         }
     }
 }

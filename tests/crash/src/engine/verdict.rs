@@ -1,6 +1,7 @@
 //! Recovers a pool and compares it with the oracle.
 
-use super::history::{Change, History, KINDS, State, key_of};
+use super::definitions;
+use super::history::{Change, History, KINDS, NAMED, State, key_of};
 use super::keys;
 use super::oracle::{AFTER, AFTER_KEYS, AFTER_ROWS, Decided, Oracle};
 use super::scenario::Scenario;
@@ -135,6 +136,7 @@ fn read(engine: &Engine) -> Result<State, String> {
     for table in tables(engine)? {
         let rows = state.entry(table.name()).or_default();
         rows.extend(keys::altered_kinds(&table).map(|kinds| (KINDS, kinds)));
+        rows.extend(definitions::named(engine, &table.name()).map(|name| (NAMED, name)));
         let mut found = Vec::new();
         let mut scan = txn.scan(&table);
         while let Some((rid, row)) = scan.next(&txn).map_err(|error| format!("scan: {error}"))? {

@@ -16,6 +16,7 @@ use perdura_pmem::sim::Random;
 use perdura_pmem::{sync, trace};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// One thread of a scenario.
@@ -91,10 +92,19 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 
 impl Drop for Worker<'_> {
     /// A run that is given up must end: a session that has ordered its commit waits for those
-    /// before it, even as it is dropped, and their threads may be gone.
+    /// before it, even as it is dropped, and their threads may be gone. A planted error may have
+    /// left what a session cannot roll back: a second panic ends with that session.
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.engine.fail_stop("the run is given up");
+        if !std::thread::panicking() {
+            return;
+        }
+        self.engine.fail_stop("the run is given up");
+        let unused = self.engine.session(Isolation::ReadCommitted);
+        let mut sessions = vec![std::mem::replace(&mut self.txn, unused)];
+        sessions.append(&mut self.spare);
+        sessions.extend(self.held.take().map(|(session, ..)| session));
+        for session in sessions {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(session)));
         }
     }
 }

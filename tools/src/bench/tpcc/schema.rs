@@ -1,7 +1,7 @@
 //! The nine tables of TPC-C (specification 5.11, clause 1.3).
 //!
 //! Every table has its primary key but `history`, which has none; customers are also found by last
-//! name, orders also by customer. Foreign keys are left out: the engine refuses them.
+//! name, orders also by customer. Foreign keys are left out.
 
 use anyhow::Result;
 

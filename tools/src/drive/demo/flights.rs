@@ -1,5 +1,5 @@
-//! The tables of nycflights13: their columns, and loading them from CSV, where `NA` stands for
-//! NULL.
+//! The tables of nycflights13: their columns and keys, and loading them from CSV, where `NA` stands
+//! for NULL.
 
 use anyhow::{Context, Result, ensure};
 use mysql::Conn;
@@ -7,11 +7,13 @@ use mysql::prelude::Queryable;
 
 use crate::shared::{client, paths};
 
-/// A table's name, its number of rows in the package, and its columns.
-type Table = (&'static str, u64, &'static [(&'static str, &'static str)]);
+/// A table's name, its number of rows in the package, its columns, and its keys, in which `{}`
+/// stands for the engine. There are flights of planes and to airports that the package does not
+/// have, so no foreign key goes there.
+type Table = (&'static str, u64, &'static [(&'static str, &'static str)], &'static str);
 
 const TABLES: [Table; 5] = [
-    ("airlines", 16, &[("carrier", "CHAR(2)"), ("name", "VARCHAR(60)")]),
+    ("airlines", 16, &[("carrier", "CHAR(2)"), ("name", "VARCHAR(60)")], "PRIMARY KEY (carrier)"),
     (
         "airports",
         1_458,
@@ -25,6 +27,7 @@ const TABLES: [Table; 5] = [
             ("dst", "CHAR(1)"),
             ("tzone", "VARCHAR(40)"),
         ],
+        "PRIMARY KEY (faa)",
     ),
     (
         "planes",
@@ -40,6 +43,7 @@ const TABLES: [Table; 5] = [
             ("speed", "SMALLINT"),
             ("engine", "VARCHAR(20)"),
         ],
+        "PRIMARY KEY (tailnum)",
     ),
     (
         "weather",
@@ -61,6 +65,7 @@ const TABLES: [Table; 5] = [
             ("visib", "DOUBLE"),
             ("time_hour", "DATETIME"),
         ],
+        "PRIMARY KEY (origin, time_hour), FOREIGN KEY (origin) REFERENCES airports_{} (faa)",
     ),
     (
         "flights",
@@ -86,6 +91,7 @@ const TABLES: [Table; 5] = [
             ("minute", "TINYINT"),
             ("time_hour", "DATETIME"),
         ],
+        "PRIMARY KEY (carrier, flight, time_hour), KEY (tailnum), FOREIGN KEY (carrier) REFERENCES airlines_{} (carrier), FOREIGN KEY (origin) REFERENCES airports_{} (faa)",
     ),
 ];
 
@@ -109,16 +115,17 @@ pub fn bytes() -> Result<u64> {
 
 /// Creates the five tables in one engine.
 pub fn create(connection: &mut Conn, engine: &str) -> Result<()> {
-    let statement = |(table, _, columns): &Table| {
+    let statement = |(table, _, columns, keys): &Table| {
         let columns: Vec<String> = columns.iter().map(|(column, kind)| format!("`{column}` {kind}")).collect();
-        format!("CREATE TABLE {} ({}) ENGINE={engine}", name(table, engine), columns.join(", "))
+        let keys = keys.replace("{}", &engine.to_lowercase());
+        format!("CREATE TABLE {} ({}, {keys}) ENGINE={engine}", name(table, engine), columns.join(", "))
     };
     client::execute(connection, &TABLES.iter().map(statement).collect::<Vec<_>>())
 }
 
 /// Loads the five tables, one after another, and checks their row counts.
 pub fn load(connection: &mut Conn, engine: &str) -> Result<()> {
-    for (table, rows, columns) in TABLES {
+    for (table, rows, columns, _) in TABLES {
         let variables: Vec<String> = columns.iter().map(|(column, _)| format!("@{column}")).collect();
         let settings: Vec<String> = columns.iter().map(|(column, kind)| setting(column, kind)).collect();
         let rest = format!(

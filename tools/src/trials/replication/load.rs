@@ -18,6 +18,10 @@ use crate::shared::trouble::Trouble;
 
 /// Distinct contents in the table of duplicate rows.
 const DOUBLES: u32 = 5;
+/// Distinct keys of the rows that others refer to.
+const PARENTS: u32 = 12;
+/// Errors of foreign keys and of keys that are taken: the client goes on.
+const BROKEN_KEYS: [u16; 4] = [1451, 1452, 1062, 1761];
 /// One client, which lives through all rounds.
 pub struct Client {
     number: usize,
@@ -104,9 +108,36 @@ impl Client {
     }
 
     fn statement(&mut self) -> String {
+        if self.random.random_bool(0.2) {
+            return self.related_statement();
+        }
         // Half of the time on the tables with keys.
         let statement = self.plain_statement();
         if self.random.random_bool(0.5) { statement } else { with_keys(&statement) }
+    }
+
+    /// A statement on the tables with foreign keys. Some rows come without a check, and refer to
+    /// none.
+    fn related_statement(&mut self) -> String {
+        let (number, random) = (self.number, &mut self.random);
+        let (parent, other) = (random.random_range(0..PARENTS), random.random_range(0..PARENTS));
+        let kind = random.random_range(0..100);
+        self.next_id += 1;
+        let id = self.next_id;
+        match kind {
+            0..35 => format!("INSERT INTO children VALUES ({number}, {id}, {parent})"),
+            35..40 => {
+                let insert = format!("INSERT INTO children VALUES ({number}, {id}, {})", parent + 2 * PARENTS);
+                format!("SET STATEMENT foreign_key_checks = 0 FOR {insert}")
+            }
+            40..50 => {
+                format!("INSERT INTO leaves SELECT client, id, {id} FROM children WHERE parent = {parent} LIMIT 2")
+            }
+            50..70 => format!("INSERT INTO parents VALUES ({parent}, {id}, NULL)"),
+            70..85 => format!("DELETE FROM parents WHERE id = {parent}"),
+            85..95 => format!("UPDATE parents SET id = {other} WHERE id = {parent}"),
+            _ => format!("DELETE FROM children WHERE parent = {parent} LIMIT 3"),
+        }
     }
 
     fn plain_statement(&mut self) -> String {
@@ -139,7 +170,10 @@ impl Client {
 }
 
 fn send(connection: &mut Conn, statement: &str) -> Step {
-    connection.query_drop(statement).map_err(Trouble::from)
+    connection.query_drop(statement).map_err(|error| match &error {
+        mysql::Error::MySqlError(server) if BROKEN_KEYS.contains(&server.code) => Trouble::Refused,
+        _ => Trouble::from(error),
+    })
 }
 
 /// The same statement on the table with keys.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use super::plan::{Log, Mode, Plan, ROWS, TABLES};
+use super::plan::{FAMILY, Log, Mode, Plan, ROWS, TABLES};
 use crate::drive::server::{Options, Server};
 use crate::shared::{client, indexes};
 
@@ -115,7 +115,9 @@ impl Pair {
     /// was room.
     pub fn compare(&mut self) -> Result<()> {
         let (mut primary, mut replica) = (self.primary.connect()?, self.replica.connect()?);
-        for table in TABLES.iter().flat_map(|table| [(*table).to_owned(), format!("keyed_{table}")]) {
+        let family = FAMILY.iter().map(|table| (*table).to_owned());
+        let twins = TABLES.iter().flat_map(|table| [(*table).to_owned(), format!("keyed_{table}")]);
+        for table in twins.chain(family) {
             let rows = |connection: &mut Conn| -> Result<Vec<Row>> {
                 Ok(connection.query(format!("SELECT * FROM {table} ORDER BY 1, 2, 3"))?)
             };
@@ -226,6 +228,15 @@ fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
             // A third column, so that all rows sort alike.
             format!("CREATE TABLE doubles (v INT, body CHAR(4), none INT) ENGINE={engine}"),
             format!("INSERT INTO few SELECT seq, 0, '' FROM seq_0_to_{}", ROWS - 1),
+            format!("CREATE TABLE parents (id INT PRIMARY KEY, v BIGINT, none INT) ENGINE={engine}"),
+            format!(
+                "CREATE TABLE children (client INT, id BIGINT, parent INT, PRIMARY KEY (client, id), \
+                 FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE ON UPDATE CASCADE) ENGINE={engine}"
+            ),
+            format!(
+                "CREATE TABLE leaves (client INT, child BIGINT, number BIGINT, \
+                 FOREIGN KEY (client, child) REFERENCES children (client, id) ON DELETE SET NULL) ENGINE={engine}"
+            ),
         ],
     )
 }

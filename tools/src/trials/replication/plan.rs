@@ -4,6 +4,8 @@
 pub const ROWS: u32 = 40;
 /// The tables without keys. Each has a twin `keyed_...` with keys.
 pub const TABLES: [&str; 3] = ["few", "queue", "doubles"];
+/// Tables with foreign keys: each refers to the one before.
+pub const FAMILY: [&str; 3] = ["parents", "children", "leaves"];
 
 /// Which transactions the replica runs concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,12 +7,14 @@ use crate::error::{Error, Result};
 use crate::files::chain;
 use crate::format::{Rid, VERSION_HEADER, Word};
 use crate::shadow::change::Own;
+use crate::shadow::page::Holders;
 use crate::shadow::row_set::RowSet;
 use crate::shadow::slots::Slot;
 use crate::shadow::words::Spilled;
 use crate::table::Table;
 use crate::table::visibility::{newest_up_to, newest_with_bound_in};
 use perdura_pmem::Mutant;
+use std::sync::Arc;
 
 impl TableWrites {
     /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was
@@ -41,8 +43,8 @@ impl TableWrites {
         self.hidden.has(row, seen) && self.own_in_place(row).is_none()
     }
 
-    /// Locks a row in place, if the lock is to be exclusive, `in_place` allows it, and nobody else
-    /// holds the row.
+    /// Locks a row in place, if `in_place` allows it and nobody holds the row in a way that shuts
+    /// the lock out.
     pub(crate) fn lock<'t>(
         &mut self,
         table: &'t Table,
@@ -56,15 +58,25 @@ impl TableWrites {
         if exclusive && !self.touched.admit(table.shadows(), &mut shadow, page, &self.target.writer) {
             return InPlaceLock::Barred;
         }
-        let held = shadow.change(&self.target.writer).is_some_and(|change| change.holds(position));
-        if !held {
-            let holder = shadow.holder(&self.target.writer, position).cloned();
-            if holder.is_some() || !exclusive || !in_place() {
-                return InPlaceLock::Contended(Contention { page: Some(shadow), holder });
-            }
-            self.touched.change(&mut shadow, page, &self.target.writer).lock(position);
+        let known = shadow.change(&self.target.writer);
+        let shares = known.is_some_and(|change| change.shares(position));
+        if known.is_some_and(|change| change.holds(position)) || shares && !exclusive {
+            return InPlaceLock::Taken(None);
         }
-        InPlaceLock::Taken((!held).then(|| newest_with_bound_in(&mut shadow, table, rid.row())))
+        let holders = shadow.holders(&self.target.writer, position, exclusive);
+        if self.is_held_by_others(&holders) || !in_place() {
+            return InPlaceLock::Contended(Contention { page: Some(shadow), holders });
+        }
+        match exclusive {
+            true => self.touched.change(&mut shadow, page, &self.target.writer).lock(position),
+            false => self.touched.share(&mut shadow, page, &self.target.writer, position),
+        }
+        InPlaceLock::Taken((!shares).then(|| newest_with_bound_in(&mut shadow, table, rid.row())))
+    }
+
+    /// Whether any of those who hold a row is another transaction.
+    fn is_held_by_others(&self, holders: &Holders) -> bool {
+        holders.iter().any(|holder| !Arc::ptr_eq(&holder.writer, &self.target.writer))
     }
 
     /// Unlocks a row, unless it is written. Returns whether it was locked in place.
@@ -103,6 +115,7 @@ impl TableWrites {
         let known = shadow.change(&self.target.writer);
         let own = known.and_then(|change| change.own(position, || directory.raw_word(rid.row())));
         let held = holds || known.is_some_and(|change| change.holds(position));
+        let shares = known.is_some_and(|change| change.shares(position));
         let mut replaced = 0;
         match own {
             // Planted: a RID that was reused is taken for the row it named before.
@@ -111,9 +124,9 @@ impl TableWrites {
             Some(_) => return Ok(Written::Gone),
             None => {
                 if !held {
-                    let holder = shadow.holder(&self.target.writer, position).cloned();
-                    if holder.is_some() || !in_place() {
-                        return Ok(Written::Contended(Contention { page: Some(shadow), holder }));
+                    let holders = shadow.holders(&self.target.writer, position, true);
+                    if self.is_held_by_others(&holders) || !in_place() {
+                        return Ok(Written::Contended(Contention { page: Some(shadow), holders }));
                     }
                 }
                 let (newest, csn) = newest_up_to(&mut shadow, table, rid.row(), limit);
@@ -146,7 +159,7 @@ impl TableWrites {
         if !settled.is_empty() {
             self.target.table.space().free_all(settled);
         }
-        Ok(Written::Done { locked: !held, replaced })
+        Ok(Written::Done { locked: !held && !shares, replaced })
     }
 
     /// Enters a write of a row that nobody else can write; without a word, its deletion. Returns
@@ -220,7 +233,8 @@ impl TableWrites {
     pub(crate) fn restore_spilled(&mut self, page: u64, place: Word, rows: RowSet) -> Result<bool> {
         let (region, at) = self.target.table.chain().locate(place)?;
         let mut shadow = self.target.table.shadows().slot(page).lock();
-        let is_free = rows.iter().all(|position| shadow.holder(&self.target.writer, position).is_none());
+        let holders = |position| shadow.holders(&self.target.writer, position, false);
+        let is_free = rows.iter().all(|position| !self.is_held_by_others(&holders(position)));
         let change = self.touched.change(&mut shadow, page, &self.target.writer);
         if !change.after().is_empty() {
             let what = format_args!("a prepared transaction has two records of directory page {page}");
@@ -236,7 +250,7 @@ impl TableWrites {
         let directory = self.target.table.directory();
         let position = directory.position_of(rid.row());
         let slot = self.target.table.shadows().slot(directory.page_of(rid.row()));
-        let is_held = slot.lock().holder(&self.target.writer, position).is_some();
+        let is_held = self.is_held_by_others(&slot.lock().holders(&self.target.writer, position, false));
         let at = Step { step: 0, floor: 0 };
         // Nobody reads yet.
         self.enter(rid, Some(word).filter(|word| !word.is_tombstone()), at) && !is_held

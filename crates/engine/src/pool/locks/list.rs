@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn share(locks: &LockTable, owner: &Arc<Owner>, row: u64) {
-        locks.lock(owner, key(row), LockMode::Shared, None, None, ()).expect("nobody is in the way");
+        locks.lock(owner, key(row), LockMode::Shared, None, &[], ()).expect("nobody is in the way");
     }
 
     /// Hazard: beside a transaction that shares millions of rows, a list takes memory without
@@ -122,8 +122,7 @@ mod tests {
         let rows = 2 * (64 * SHARD_LOCKS_MAX) as u64;
         (1..=rows).for_each(|row| share(&locks, &reader, row));
         std::thread::scope(|scope| {
-            scope
-                .spawn(|| locks.lock(&writer, key(rows), LockMode::Exclusive, Some(Duration::from_secs(60)), None, ()));
+            scope.spawn(|| locks.lock(&writer, key(rows), LockMode::Exclusive, Some(Duration::from_secs(60)), &[], ()));
             while locks.waiters().is_empty() {
                 std::thread::yield_now();
             }

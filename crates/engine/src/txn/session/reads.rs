@@ -119,6 +119,12 @@ impl Session {
         self.snapshots.is_any_open()
     }
 
+    /// Takes the statement's snapshot, if it has none: it keeps purge off what the statement looks
+    /// at.
+    pub(in crate::txn) fn open_statement_snapshot(&mut self) {
+        self.snapshots.statement(&self.pool);
+    }
+
     /// Fails if the session may not read a table, or not at a snapshot.
     pub(in crate::txn) fn check_readable(&self, table: &Arc<Table>, snapshot: Option<Csn>) -> Result<()> {
         self.pool.check_own(table)?;

@@ -20,6 +20,12 @@ pub(super) const PLANTED: &[Planted] = &[
         "a dropped table's files are removed before the commit that drops it",
         "ddl",
     ),
+    planted(
+        Mutant::RedefinitionsBeforeRename,
+        "catalog: definitions that name a renamed table",
+        "definitions that name a table follow in a commit before its rename",
+        "ddl",
+    ),
     planted(Mutant::TableIdReused, "(I8), table ids", "ids of dropped tables are reused", "one after another"),
     planted(
         Mutant::RedoSkipsSpilledPages,

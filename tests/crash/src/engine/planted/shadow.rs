@@ -46,6 +46,12 @@ pub(super) const PLANTED: &[Planted] = &[
         "purge takes the whole history of a page",
         "races, crowded",
     ),
+    planted(
+        Mutant::SharedLockInPlaceHoldsNobody,
+        "locks in place",
+        "a row that is shared in place is written by others",
+        "rows that refer to others",
+    ),
     planted(Mutant::LockInPlaceHoldsNobody, "locks in place", "a lock in place holds nobody off", "races, crowded"),
     planted(
         Mutant::ScanSeesOwnLaterWrites,

@@ -62,6 +62,30 @@ pub(super) const PLANTED: &[Planted] = &[
         "races, sparse",
     ),
     planted(
+        Mutant::ParentUnlocked,
+        "txn/references.rs",
+        "whoever writes a reference does not lock the row that it refers to",
+        "rows that refer to others",
+    ),
+    planted(
+        Mutant::ParentLockedUnseen,
+        "txn/references.rs",
+        "a row that was waited for is taken to be there still",
+        "rows that refer to others",
+    ),
+    planted(
+        Mutant::UndecidedParentIgnored,
+        "txn/references.rs",
+        "a row that another transaction inserts or deletes is taken for none",
+        "rows that refer to others",
+    ),
+    planted(
+        Mutant::UndecidedChildIgnored,
+        "txn/references.rs",
+        "a reference that another transaction inserts or deletes is taken for none",
+        "rows that refer to others",
+    ),
+    planted(
         Mutant::ReaderSkipsWriters,
         "txn/table_lock.rs, announcement",
         "a reader does not look for the writers that are there",
