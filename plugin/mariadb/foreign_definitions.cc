@@ -238,11 +238,16 @@ std::vector<Reference> Foreign_definitions::list(bool is_copy) const
 /* -- what they may be */
 
 /* Says why a key cannot be, as a warning beside the server's error. */
+static int refuse_key(THD *thd, const std::string &table, const Reference &key, const char *reason)
+{
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CANNOT_ADD_FOREIGN, "Perdura: table %s, %s: %s", table.c_str(),
+                      key.clause(thd).c_str(), reason);
+  return HA_ERR_CANNOT_ADD_FOREIGN;
+}
+
 int Foreign_definitions::refuse(const Reference &key, const char *reason) const
 {
-  push_warning_printf(m_thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CANNOT_ADD_FOREIGN, "Perdura: table %s, %s: %s",
-                      m_source.table.c_str(), key.clause(m_thd).c_str(), reason);
-  return HA_ERR_CANNOT_ADD_FOREIGN;
+  return refuse_key(m_thd, m_source.table, key, reason);
 }
 
 static bool changes_child(enum_fk_option action)
@@ -331,22 +336,44 @@ int Foreign_definitions::check_types(const Reference &key, const TABLE_SHARE *pa
   return 0;
 }
 
+/* Why a key of another table cannot refer to a table; null if it can. */
+static const char *why_not(THD *thd, const Reference &key, const TABLE_SHARE *parent, Field *const *fields, const KEY *keys)
+{
+  Table_share child(thd, key.child);
+  for (size_t i= 0; i < key.columns.size(); i++)
+  {
+    const uint column= column_of(parent, key.parent_columns[i]);
+    if (column == UINT_MAX)
+      return "a column that it refers to does not exist";
+    const uint own= child.share() ? column_of(child.share(), key.columns[i]) : UINT_MAX;
+    if (own != UINT_MAX && !is_comparable(child.share()->field[own], fields[column]))
+      return "a column and the one that it refers to are of different types";
+  }
+  if (index_of(parent, keys, key.parent_columns) != NO_KEY)
+    return nullptr;
+  return "no index of the table that it refers to begins with the columns, whole and in their order";
+}
+
 /* Checks that the table still has what a key of another one refers to. */
 int Foreign_definitions::check_referring(const Reference &key)
 {
-  Table_share child(m_thd, key.child);
-  for (size_t i= 0; i < key.columns.size(); i++)
-  {
-    const uint column= column_of(m_form->s, key.parent_columns[i]);
-    if (column == UINT_MAX)
-      return refuse(key, "a column that it refers to does not exist");
-    const uint own= child.share() ? column_of(child.share(), key.columns[i]) : UINT_MAX;
-    if (own != UINT_MAX && !is_comparable(child.share()->field[own], m_form->field[column]))
-      return refuse(key, "a column and the one that it refers to are of different types");
-  }
-  if (index_of(m_form->s, m_form->key_info, key.parent_columns) != NO_KEY)
+  const char *reason= why_not(m_thd, key, m_form->s, m_form->field, m_form->key_info);
+  return reason ? refuse(key, reason) : 0;
+}
+
+int check_renamed_parent(THD *thd, const char *from, const char *to)
+{
+  const Table_name before= Table_name::of_path(from), after= Table_name::of_path(to);
+  if (thd_sql_command(thd) != SQLCOM_RENAME_TABLE || is_of_server(before.table) || !checks_foreign_keys(thd))
     return 0;
-  return refuse(key, "no index of the table that it refers to begins with the columns, whole and in their order");
+  const std::vector<Reference> waiting= references_of(to, PERDURA_KEYS_OF_PARENT);
+  if (waiting.empty())
+    return 0;
+  Table_share parent(thd, before);
+  for (const Reference &key : waiting)
+    if (const char *reason= parent.share() ? why_not(thd, key, parent.share(), parent.share()->field, parent.share()->key_info) : nullptr)
+      return refuse_key(thd, key.child.table, key, reason);
+  return 0;
 }
 
 int Foreign_definitions::check()

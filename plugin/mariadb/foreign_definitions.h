@@ -75,6 +75,9 @@ private:
    database differ. */
 int claim_renamed_keys(THD *thd, const char *from, const char *to);
 
+/* Checks that a table that gets the name that foreign keys of others wait for suits them. */
+int check_renamed_parent(THD *thd, const char *from, const char *to);
+
 } // namespace perdura
 
 #endif

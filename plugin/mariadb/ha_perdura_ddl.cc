@@ -211,7 +211,10 @@ int ha_perdura::rename_table(const char *from, const char *to)
 {
   if (!has_directory(to))
     return HA_ERR_GENERIC;
-  if (const int error= claim_renamed_keys(ha_thd(), from, to))
+  int error= claim_renamed_keys(ha_thd(), from, to);
+  if (!error)
+    error= check_renamed_parent(ha_thd(), from, to);
+  if (error)
     return error;
   return table_error(perdura_table_rename(pool, from, to));
 }

@@ -243,3 +243,23 @@ SET foreign_key_checks=0;
 ALTER TABLE c ADD CONSTRAINT k FOREIGN KEY (id) REFERENCES p (id), ALGORITHM=INPLACE;
 SET foreign_key_checks=1;
 DROP TABLE c, p;
+
+-- a table gets the name that a foreign key waits for
+SET foreign_key_checks=0;
+CREATE TABLE c (a INT, KEY (a), FOREIGN KEY (a) REFERENCES p (id));
+SET foreign_key_checks=1;
+CREATE TABLE q (id BIGINT PRIMARY KEY);
+RENAME TABLE q TO p;
+DROP TABLE q;
+CREATE TABLE q (id INT);
+RENAME TABLE q TO p;
+DROP TABLE q;
+CREATE TABLE q (other INT PRIMARY KEY);
+RENAME TABLE q TO p;
+DROP TABLE q;
+CREATE TABLE q (id INT PRIMARY KEY);
+RENAME TABLE q TO p;
+INSERT INTO c VALUES (1);
+INSERT INTO p VALUES (1);
+INSERT INTO c VALUES (1);
+DROP TABLE c, p;
