@@ -248,7 +248,7 @@ static MYSQL_SYSVAR_UINT(log_generations_max, log_generations_max, PLUGIN_VAR_RQ
   "Generations the log may grow to while transactions need them", nullptr, nullptr, 16, 2, 64, 1);
 
 static const char *log_path_names[]= {"direct", "classic", "persist", "write_ahead", "local", "nf", NullS};
-static TYPELIB log_path_typelib= {array_elements(log_path_names) - 1, "", log_path_names, nullptr};
+static TYPELIB log_path_typelib= CREATE_TYPELIB_FOR(log_path_names);
 
 static MYSQL_SYSVAR_ENUM(log_path, log_path, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Way of a transaction's record to the log: direct, its session writes it; classic, through a log buffer, a log writer and a log "
