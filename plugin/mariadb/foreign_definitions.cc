@@ -364,7 +364,7 @@ int Foreign_definitions::check_referring(const Reference &key)
 int check_renamed_parent(THD *thd, const char *from, const char *to)
 {
   const Table_name before= Table_name::of_path(from), after= Table_name::of_path(to);
-  if (thd_sql_command(thd) != SQLCOM_RENAME_TABLE || is_of_server(before.table) || !checks_foreign_keys(thd))
+  if (thd_sql_command(thd) != SQLCOM_RENAME_TABLE || is_of_server(before.table))
     return 0;
   const std::vector<Reference> waiting= references_of(to, PERDURA_KEYS_OF_PARENT);
   if (waiting.empty())
