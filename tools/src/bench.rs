@@ -140,7 +140,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
 }
 
 /// `bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only]
-/// [--warehouses N] [--threads N]`
+/// [--warehouses N] [--threads N] [--seconds N]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
@@ -148,9 +148,11 @@ pub fn run(mut args: Args) -> Result<()> {
     let docs = args.flag("--docs");
     let warehouses: Option<u32> = args.option("--warehouses")?;
     let threads: Option<u32> = args.option("--threads")?;
+    let seconds: Option<u64> = args.option("--seconds")?;
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
-    ensure!(warehouses.is_none() || name == "tpcc", "only tpcc has warehouses");
+    ensure!(warehouses.is_none() || ["tpcc", "nflog"].contains(&name.as_str()), "only tpcc and nflog have warehouses");
+    ensure!(seconds.is_none() || name == "nflog", "only nflog takes the time of a run");
     ensure!(threads.is_none() || name == "sysbench", "only sysbench has threads");
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
@@ -160,7 +162,8 @@ pub fn run(mut args: Args) -> Result<()> {
     for name in names {
         // It has to outlive threads, and the process ends soon.
         let recorder = series.is_some().then(|| &*Box::leak(Box::new(Recorder::new())));
-        let plan = Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads).with_recorder(recorder);
+        let plan = Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads);
+        let plan = plan.with_seconds(seconds).with_recorder(recorder);
         let report = run_one(name, &plan)?;
         print!("{report}");
         all_series.extend(recorder.map(|recorder| report.with_series(recorder.take())));

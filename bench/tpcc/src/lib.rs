@@ -25,15 +25,28 @@ pub enum Kind {
     StockLevel,
 }
 
+/// Weights of the kinds of transactions, in their order.
+pub type Mix = [u32; 5];
+
+/// That of clause 5.2.3, in percent.
+pub const MIX: Mix = [45, 43, 4, 4, 4];
+
 impl Kind {
+    const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
+
     /// The kind of the next transaction, in the mix of clause 5.2.3.
     pub fn choose(random: &mut Random) -> Self {
-        match random.number(1, 100) {
-            1..=45 => Self::NewOrder,
-            46..=88 => Self::Payment,
-            89..=92 => Self::OrderStatus,
-            93..=96 => Self::Delivery,
-            _ => Self::StockLevel,
-        }
+        Self::choose_in(&MIX, random)
+    }
+
+    /// The same in another mix.
+    pub fn choose_in(mix: &Mix, random: &mut Random) -> Self {
+        let drawn = random.number(1, mix.iter().sum());
+        let mut reached = 0;
+        let found = Self::ALL.into_iter().zip(mix).find(|(_, weight)| {
+            reached += **weight;
+            drawn <= reached
+        });
+        found.expect("the weights make the sum").0
     }
 }

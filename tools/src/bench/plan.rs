@@ -15,7 +15,9 @@ pub struct Plan {
     pub quick: bool,
     /// Whether Perdura takes part; if not, only the peers run.
     pub perdura: bool,
-    /// Warehouses of `tpcc`, if the command line names a number.
+    /// Seconds of a run of `nflog`, if the command line names a number.
+    pub seconds: Option<u64>,
+    /// Warehouses of `tpcc` and `nflog`, if the command line names a number.
     pub warehouses: Option<u32>,
     /// Threads of `sysbench`, if the command line names a number.
     pub threads: Option<u32>,
@@ -29,7 +31,21 @@ impl Plan {
     /// A benchmark that begins now.
     pub fn new(quick: bool, perdura: bool) -> Self {
         let time = if quick { QUICK_TIME } else { Duration::MAX };
-        Self { quick, perdura, warehouses: None, threads: None, recorder: None, begun: Instant::now(), time }
+        Self {
+            quick,
+            perdura,
+            seconds: None,
+            warehouses: None,
+            threads: None,
+            recorder: None,
+            begun: Instant::now(),
+            time,
+        }
+    }
+
+    /// The same with runs of so many seconds.
+    pub fn with_seconds(self, seconds: Option<u64>) -> Self {
+        Self { seconds, ..self }
     }
 
     /// The same with so many warehouses.

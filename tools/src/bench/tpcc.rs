@@ -36,12 +36,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use case::{Case, Form};
 use consistency::Books;
+use perdura_tpcc::{MIX, Mix};
 use session::Session;
 
 use super::pair::Pair;
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, System};
+use crate::drive::server::Server;
 use crate::shared::paths;
 
 const TPMC: &str = "tpmc";
@@ -83,7 +85,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
 
 /// The cases with so many warehouses. A quick run has the most telling ones.
 fn cases(plan: &Plan, warehouses: u32) -> Vec<Case> {
-    let of = |connections, form| Case { warehouses, connections, form };
+    let of = |connections, form| Case { warehouses, connections, form, mix: MIX };
     if plan.quick {
         return vec![of(16, Form::Statements), of(4, Form::Statements), of(4, Form::Procedures)];
     }
@@ -143,17 +145,46 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
     Ok(())
 }
 
+/// The tables in a server, for benchmarks of its own ones.
+pub struct Company {
+    warehouses: u32,
+    books: Books,
+}
+
+impl Company {
+    /// Makes and fills the tables.
+    pub fn load(server: &Server, engine: &str, warehouses: u32) -> Result<Self> {
+        let mut session = Session::open(server)?;
+        schema::create(&mut session, engine)?;
+        load::run(&mut session, warehouses, u64::from(warehouses))?;
+        schema::analyze(&mut session)?;
+        // The load keeps the conditions too.
+        consistency::check(&mut session, warehouses, Books::default(), true)?;
+        Ok(Self { warehouses, books: Books::default() })
+    }
+
+    /// Runs so many terminals, statement by statement, and checks the cheap conditions. Returns
+    /// transactions, and how long they took.
+    pub fn run(
+        &mut self,
+        server: &Server,
+        (connections, mix): (u32, Mix),
+        lasting: Duration,
+        seed: u64,
+    ) -> Result<(u64, Duration)> {
+        let case = Case { warehouses: self.warehouses, connections, form: Form::Statements, mix };
+        let outcome = drive::run(server, case, lasting, seed).with_context(|| server.log_tail())?;
+        self.books.orders += outcome.done.orders;
+        self.books.payments += outcome.done.payments;
+        consistency::check(&mut Session::open(server)?, self.warehouses, self.books, true)?;
+        Ok((outcome.done.transactions, outcome.took))
+    }
+}
+
 /// Fills both servers at once, each with the same rows.
 fn load(pair: &Pair, warehouses: u32) -> Result<()> {
     std::thread::scope(|scope| {
-        let load = |system: System| -> Result<()> {
-            let mut session = Session::open(pair.of(system))?;
-            schema::create(&mut session, system.engine())?;
-            load::run(&mut session, warehouses, u64::from(warehouses))?;
-            schema::analyze(&mut session)?;
-            // The load keeps the conditions too.
-            consistency::check(&mut session, warehouses, Books::default(), true)
-        };
+        let load = |system: System| Company::load(pair.of(system), system.engine(), warehouses).map(drop);
         let running: Vec<_> = pair.systems.iter().map(|&system| (system, scope.spawn(move || load(system)))).collect();
         running.into_iter().try_for_each(|(system, loader)| {
             let loaded = loader.join().expect("a loader does not panic");

@@ -2,6 +2,7 @@
 
 mod lanes;
 mod load;
+mod nflog;
 mod prefault;
 mod primitives;
 
@@ -13,6 +14,7 @@ pub fn of(kept: &Kept) -> Vec<Picture> {
     match kept.bench.as_str() {
         "load" => load::pictures(kept),
         "lanes" => lanes::pictures(kept),
+        "nflog" => nflog::pictures(kept),
         "prefault" => prefault::pictures(kept),
         "primitives" => primitives::pictures(kept),
         _ => Vec::new(),

@@ -40,6 +40,17 @@ pub const REMOTE_WRITES: f64 = 2.04;
 /// Bytes that Optane reads and writes at a time (1.3.2, p. 11; 2.5, p. 28).
 pub const OPTANE_UNIT_BYTES: u64 = 256;
 
+/// Transactions a second of write_only by threads, in times of InnoDB's own way to the log, for
+/// each part of NF-log (3.2, figures 3.1 to 3.3) and for all of them (3.3, Fig. 3.4).
+pub const LOG_PATHS: [(&str, &[(f64, f64)]); 4] = [
+    ("persist", &[(4.0, 1.38), (32.0, 1.13)]),
+    ("wa512", &[(32.0, 1.093)]),
+    ("local", &[(4.0, 1.318), (8.0, 1.325), (32.0, 1.04)]),
+    ("nf", &[(8.0, 1.65)]),
+];
+/// Bytes that NF-log writes to the medium, in times of InnoDB's (3.5, Fig. 3.13).
+pub const LOG_BYTES: f64 = 0.7;
+
 #[cfg(test)]
 mod tests {
     use super::LANES;

@@ -1,5 +1,7 @@
 //! A case that is measured by itself: warehouses, connections, and the form of the transactions.
 
+use perdura_tpcc::Mix;
+
 /// How a transaction comes to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -18,6 +20,8 @@ pub struct Case {
     pub connections: u32,
     /// How their transactions come to the server.
     pub form: Form,
+    /// Weights of the kinds of transactions.
+    pub mix: Mix,
 }
 
 impl Case {

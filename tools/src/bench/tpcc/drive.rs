@@ -23,7 +23,7 @@ pub struct Outcome {
 
 /// Runs the terminals of a case for about `lasting`.
 pub fn run(server: &Server, case: Case, lasting: Duration, seed: u64) -> Result<Outcome> {
-    let open = |number| Terminal::open(server, number, case.warehouses, case.form, seed);
+    let open = |number| Terminal::open(server, number, case, seed);
     let terminals = (0..case.connections).map(open).collect::<Result<Vec<_>>>()?;
     let (stop, barrier) = (AtomicBool::new(false), Barrier::new(terminals.len() + 1));
     std::thread::scope(|scope| {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use perdura_tpcc::{DISTRICTS, Kind, Random};
+use perdura_tpcc::{DISTRICTS, Kind, Mix, Random};
 
-use super::case::Form;
+use super::case::{Case, Form};
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
@@ -102,6 +102,7 @@ pub struct Terminal {
     session: Session,
     random: Random,
     form: Form,
+    mix: Mix,
     /// Its warehouse, and the district whose stock it asks for.
     home: u32,
     district: u32,
@@ -111,10 +112,11 @@ pub struct Terminal {
 impl Terminal {
     /// Opens the connection of terminal `number`, counted from 0. The terminals spread over
     /// warehouses and their districts.
-    pub fn open(server: &Server, number: u32, warehouses: u32, form: Form, seed: u64) -> Result<Self> {
+    pub fn open(server: &Server, number: u32, case: Case, seed: u64) -> Result<Self> {
+        let Case { warehouses, form, mix, .. } = case;
         let (home, district) = (number % warehouses + 1, number / warehouses % DISTRICTS + 1);
         let random = Random::new(seed.wrapping_mul(1_000).wrapping_add(u64::from(number)));
-        Ok(Self { session: Session::open(server)?, random, form, home, district, warehouses })
+        Ok(Self { session: Session::open(server)?, random, form, mix, home, district, warehouses })
     }
 
     /// Runs transactions until `stop` is set. The one under way then is finished.
@@ -140,7 +142,7 @@ impl Terminal {
 
     fn choose(&mut self) -> Input {
         let (random, home, warehouses) = (&mut self.random, self.home, self.warehouses);
-        match Kind::choose(random) {
+        match Kind::choose_in(&self.mix, random) {
             Kind::NewOrder => Input::NewOrder(NewOrder::choose(random, home, warehouses)),
             Kind::Payment => Input::Payment(Payment::choose(random, home, warehouses)),
             Kind::OrderStatus => Input::OrderStatus(OrderStatus::choose(random, home)),
