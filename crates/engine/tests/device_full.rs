@@ -6,7 +6,9 @@
 //! growth of the log.
 
 use crate::common::{committed, pool, row_bytes, seeds, small};
-use perdura_engine::{Config, Engine, Error, ErrorKind, Isolation, LogConfig, Rid, Session, Table};
+use perdura_engine::{
+    Config, Engine, Error, ErrorKind, Isolation, LogConfig, LogPath, PathConfig, Rid, Session, Table, Turns,
+};
 use perdura_pmem::sim::Random;
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
@@ -145,11 +147,30 @@ impl Worker {
 
 #[test]
 fn every_step_meets_a_full_device() {
+    let full = meets_a_full_device(&small(), 12);
+    assert!(full > 100, "{full} statements met a full device");
+}
+
+/// The same with a log buffer, whose threads are those that commit, or its own.
+#[test]
+fn every_step_meets_a_full_device_by_the_other_paths_to_the_log() {
+    for (path, turns) in [(LogPath::Classic, Turns::Waiters), (LogPath::Classic, Turns::Own), (LogPath::Nf, Turns::Own)]
+    {
+        let mut config = Config { background: turns == Turns::Own, ..small() };
+        config.log.path = PathConfig { path, turns, buffer_bytes: 32 << 10, ..PathConfig::default() };
+        let full = meets_a_full_device(&config, 60);
+        assert!(full > 20, "{path}: {full} statements met a full device");
+    }
+}
+
+/// Returns how many statements and commits found the device full, of as many sizes of it as there
+/// are `step`s in.
+fn meets_a_full_device(config: &Config, step: usize) -> u32 {
     let empty = empty_pool_bytes();
     let mut full = 0;
-    for (seed, room) in (64..900u64).step_by(12).enumerate() {
+    for (seed, room) in (64..900u64).step_by(step).enumerate() {
         let medium = Arc::new(SimMedium::with_capacity(empty + (room << 10)));
-        let engine = open(&medium, small()).unwrap();
+        let engine = open(&medium, config.clone()).unwrap();
         let Ok(table) = engine.create_table("t", b"") else { continue };
         let other = engine.create_table("other", b"").unwrap_or_else(|error| {
             assert_eq!(error.kind(), ErrorKind::DeviceFull, "{error}");
@@ -186,7 +207,7 @@ fn every_step_meets_a_full_device() {
         }
         survives(&medium, engine, workers);
     }
-    assert!(full > 100, "{full} statements met a full device");
+    full
 }
 
 /// Runs DDL on a device that may be full. Each statement succeeds, or fails with DeviceFull and

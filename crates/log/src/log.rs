@@ -257,3 +257,43 @@ fn node_of(medium: &dyn Medium) -> Option<u32> {
     std::hint::black_box(region.load(0));
     Machine::real().node_of_page(region.as_ptr())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{LogPath, PathConfig, Turns, die_as_writer};
+    use crate::{ErrorKind, LogConfig, Recovery, create};
+    use perdura_pmem::SimMedium;
+
+    /// Hazard: the writer's thread has died, and a commit waits for it for ever, is acknowledged, or
+    /// others begin.
+    #[test]
+    fn a_log_whose_writer_dies_stops_for_good() {
+        for (path, turns) in [(LogPath::Classic, Turns::Own), (LogPath::Nf, Turns::Own), (LogPath::Nf, Turns::Waiters)]
+        {
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+            let path = PathConfig { path, turns, ..PathConfig::default() };
+            let config = LogConfig { lanes: 1, lane_bytes: 64 << 10, path, ..LogConfig::default() };
+            create(&medium, &config, [0; 8], &mut || 1).expect("there is room");
+            medium.rename("super.new", SUPERBLOCK_NAME).expect("it was made");
+            let known = &mut || 2;
+            let (log, _) = Recovery::open(medium, &config).expect("it recovers").finish(known).expect("finished");
+            let commit = |log: &Log| {
+                let mut txn = log.begin(1);
+                let reservation = txn.reserve(100)?;
+                Ok::<_, crate::Error>(log.wait_durable(txn.commit(reservation, &[1; 100])))
+            };
+            assert!(commit(&log).expect("it runs"));
+            let mut open = log.begin(2);
+            let reserved = open.reserve(100).expect("it runs");
+            let mut prepared = log.begin(3);
+            die_as_writer(log.shared.stream.as_ref().expect("a staged path"));
+            let csn = open.commit(reserved, &[2; 100]);
+            assert!(!log.wait_durable(csn) && log.durable_csn() < csn, "{path:?}", path = config.path);
+            let error = prepared.prepare(b"x", b"body").expect_err("stopped");
+            assert_eq!(error.kind(), ErrorKind::FailStop);
+            assert!(error.to_string().contains("perdura-log-wr of the log has panicked"), "{error}");
+            assert!(commit(&log).is_err() && log.begin(4).append_chunk(b"later").is_err());
+        }
+    }
+}

@@ -29,4 +29,6 @@ pub(crate) use lsn::Lsn;
 pub(crate) use order::Target;
 pub(crate) use seat::Seat;
 pub(crate) use stream::{NOTIFIERS_END, Stream};
+#[cfg(test)]
+pub(crate) use threads::die_as_writer;
 pub(crate) use threads::{Threads, bodies};

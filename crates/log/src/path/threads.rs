@@ -166,5 +166,16 @@ impl Drop for Threads {
     }
 }
 
+/// Lets a thread of a role die, for tests of those above.
+#[cfg(test)]
+pub(crate) fn die_as_writer(stream: &Arc<Stream>) {
+    let stream = stream.clone();
+    let body = move || {
+        let _guard = Guard(&stream, Role::Writer);
+        panic!("planted by a test");
+    };
+    assert!(std::thread::spawn(body).join().is_err());
+}
+
 #[cfg(test)]
 mod tests;
