@@ -153,7 +153,10 @@ pub fn run(mut args: Args) -> Result<()> {
     args.finish()?;
     ensure!(warehouses.is_none() || ["tpcc", "nflog"].contains(&name.as_str()), "only tpcc and nflog have warehouses");
     ensure!(seconds.is_none() || name == "nflog", "only nflog takes the time of a run");
-    ensure!(threads.is_none() || name == "sysbench", "only sysbench has threads");
+    ensure!(
+        threads.is_none() || ["sysbench", "nflog"].contains(&name.as_str()),
+        "only sysbench and nflog have threads"
+    );
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }

@@ -3,7 +3,8 @@
 //!
 //! A case is a number of threads of write_only. Full runs have more, at 8 threads: `read_write/8`
 //! and `read_only/8`; `tpcc/8` and the thesis' two mixes; `wa/N`, granularities of the write-ahead;
-//! `8/optane`, write_only on memory that takes the time of Optane.
+//! `8/optane`, write_only on memory that takes the time of Optane; `commit/N`, commits of N threads
+//! on the log alone.
 
 mod side;
 
@@ -14,6 +15,7 @@ use perdura_tpcc::{MIX, Mix};
 use side::{BYTES, CPU, Side, TPS};
 
 use super::plan::Plan;
+use super::program;
 use super::report::Report;
 use super::systems;
 use crate::drive::sysbench::{self, TABLES};
@@ -67,7 +69,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
     if numa_nodes() < 2 {
         report.note("local: this machine has one NUMA node, so no thread is pinned".to_owned());
     }
-    for threads in THREADS.into_iter().filter(|threads| !plan.quick || *threads == JUDGED) {
+    let wanted = |threads: &u32| plan.threads.map_or(!plan.quick || *threads == JUDGED, |wanted| wanted == *threads);
+    for threads in THREADS.into_iter().filter(wanted) {
         let case = threads.to_string();
         rounds(plan, &mut sides, |side, round| {
             side.sysbench(plan, &case, ("write_only", threads), round, &mut report)
@@ -77,6 +80,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
         at_eight_threads(plan, warehouses, &mut sides, &mut report)?;
         drop(sides);
         if plan.perdura {
+            let lines = program::run("log", &["paths"], plan)?;
+            program::add(&mut report, &lines, &[(TPS, "1/s"), (CPU, "us")])?;
             others(plan, rows, is_emulated, &mut report)?;
         }
     }

@@ -19,7 +19,7 @@ pub struct Plan {
     pub seconds: Option<u64>,
     /// Warehouses of `tpcc` and `nflog`, if the command line names a number.
     pub warehouses: Option<u32>,
-    /// Threads of `sysbench`, if the command line names a number.
+    /// Threads of `sysbench` and of write_only in `nflog`, if the command line names a number.
     pub threads: Option<u32>,
     /// Takes samples of the processes, if the command line asks for them.
     pub recorder: Option<&'static Recorder>,

@@ -1,6 +1,6 @@
 //! A log of its own, without an engine: all of its lanes are faulted in before it is used.
 
-use perdura_log::{Log, LogConfig, LogTxn, Recovery, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME};
+use perdura_log::{Log, LogConfig, LogTxn, PathConfig, Recovery, SUPERBLOCK_NAME, SUPERBLOCK_NEW_NAME};
 use perdura_pmem::Medium;
 use perdura_pmem::split_mix::SplitMix64;
 use std::sync::Arc;
@@ -12,7 +12,12 @@ pub const RECORD_BYTES: usize = 192;
 
 /// Creates a log with default settings.
 pub fn create(medium: Arc<dyn Medium>) -> Log {
-    let config = LogConfig::default();
+    create_by(medium, PathConfig::default())
+}
+
+/// The same with another way of its records.
+pub fn create_by(medium: Arc<dyn Medium>, path: PathConfig) -> Log {
+    let config = LogConfig { path, ..LogConfig::default() };
     // Salts need not be secret here.
     let mut random = SplitMix64::new(1);
     let mut random = || random.next_u64();

@@ -17,6 +17,7 @@ use crate::shared::{client, process};
 
 pub const TPS: &str = "tps";
 pub const BYTES: &str = "bytes_per_tx";
+const LOG_BYTES: &str = "log_bytes_per_tx";
 pub const CPU: &str = "cpu_us_per_tx";
 const PRIVATE: &str = "private_mib";
 
@@ -99,15 +100,18 @@ impl Side {
     ) -> Result<()> {
         plan.running(&self.name, case);
         let mut connection = self.server.connect()?;
-        let (bytes, cpu) = (self.bytes(&mut connection)?, process::cpu_time(self.server.pid())?);
+        let (bytes, log) = (self.bytes(&mut connection)?, self.log_bytes(&mut connection)?);
+        let cpu = process::cpu_time(self.server.pid())?;
         let (count, tps) = run(self)?;
         let bytes = self.bytes(&mut connection)?.saturating_sub(bytes);
+        let log = self.log_bytes(&mut connection)?.saturating_sub(log);
         let cpu = process::cpu_time(self.server.pid())?.saturating_sub(cpu);
         let private = process::status_bytes(self.server.pid(), "RssAnon")?;
         let each = count.max(1) as f64;
         let mut add = |metric, unit, value| report.add(&self.name, case, metric, unit, value);
         add(TPS, "1/s", tps);
         add(BYTES, "B", bytes as f64 / each);
+        add(LOG_BYTES, "B", log as f64 / each);
         add(CPU, "us", cpu.as_secs_f64() * 1e6 / each);
         add(PRIVATE, "MiB", private as f64 / f64::from(1 << 20));
         Ok(())
@@ -115,14 +119,26 @@ impl Side {
 
     /// Bytes that went to the medium since the start, as far as the engine counts them.
     fn bytes(&self, connection: &mut Conn) -> Result<u64> {
-        let names = match self.engine {
-            "Perdura" => "variable_name LIKE 'Perdura_medium_bytes_%'",
-            _ => "variable_name IN ('Innodb_os_log_written', 'Innodb_data_written')",
-        };
-        let query =
-            format!("SELECT CAST(SUM(variable_value) AS UNSIGNED) FROM information_schema.global_status WHERE {names}");
-        client::value(connection, &query)
+        sum(
+            connection,
+            match self.engine {
+                "Perdura" => "variable_name LIKE 'Perdura_medium_bytes_%'",
+                _ => "variable_name IN ('Innodb_os_log_written', 'Innodb_data_written')",
+            },
+        )
     }
+
+    /// Those of the log.
+    fn log_bytes(&self, connection: &mut Conn) -> Result<u64> {
+        sum(connection, "variable_name IN ('Innodb_os_log_written', 'Perdura_medium_bytes_log')")
+    }
+}
+
+/// Sum of status variables. A server that has InnoDB too does not write to it meanwhile.
+fn sum(connection: &mut Conn, names: &str) -> Result<u64> {
+    let query =
+        format!("SELECT CAST(SUM(variable_value) AS UNSIGNED) FROM information_schema.global_status WHERE {names}");
+    client::value(connection, &query)
 }
 
 impl Plan {
