@@ -13,11 +13,11 @@ use crate::bench::systems::{self, System};
 use crate::bench::tpcc::Company;
 use crate::drive::server::{Options, Server};
 use crate::drive::sysbench;
-use crate::shared::{client, process};
+use crate::shared::{client, paths, process};
 
 pub const TPS: &str = "tps";
 pub const BYTES: &str = "bytes_per_tx";
-const LOG_BYTES: &str = "log_bytes_per_tx";
+pub const LOG_BYTES: &str = "log_bytes_per_tx";
 pub const CPU: &str = "cpu_us_per_tx";
 const PRIVATE: &str = "private_mib";
 
@@ -39,9 +39,11 @@ impl Side {
         Self::start(plan, name, System::Perdura, options, rows)
     }
 
-    /// InnoDB, which writes its log with pwrite where that can be had: a mount needs root.
+    /// InnoDB, which writes its log with pwrite where that can be had: on /dev/shm it would map it,
+    /// and a mount needs root.
     pub fn innodb(plan: &Plan, rows: u64) -> Result<Self> {
-        let options = Options { own_log_mount: process::is_root(), ..systems::options(false) };
+        let own_log_mount = process::is_root() && process::is_in_dram(&paths::medium());
+        let options = Options { own_log_mount, ..systems::options(false) };
         Self::start(plan, "innodb", System::Innodb, options, rows)
     }
 
