@@ -265,8 +265,8 @@ mod tests {
     use crate::{ErrorKind, LogConfig, Recovery, create};
     use perdura_pmem::SimMedium;
 
-    /// Hazard: the writer's thread has died, and a commit waits for it for ever, is acknowledged, or
-    /// others begin.
+    /// Hazard: the writer's thread has died, and a commit waits for it for ever, is acknowledged,
+    /// or others begin.
     #[test]
     fn a_log_whose_writer_dies_stops_for_good() {
         for (path, turns) in [(LogPath::Classic, Turns::Own), (LogPath::Nf, Turns::Own), (LogPath::Nf, Turns::Waiters)]

@@ -1,7 +1,7 @@
-//! `log [paths] --dir DIR [--quick] [--series]`: records appended to the log and persisted, beside a
-//! copy and a fence of the same bytes, and a commit of one row, one JSON object a line (see
-//! `perdura_bench::output`); or commits by each way to the log. `cargo xtask bench log` and `bench
-//! nflog` judge and report them.
+//! `log [paths] --dir DIR [--quick] [--series]`: records appended to the log and persisted, beside
+//! a copy and a fence of the same bytes, and a commit of one row, one JSON object a line (see
+//! `perdura_bench::output`); or commits by each way to the log. The benches `log` and `nflog` of
+//! `cargo xtask` judge and report them.
 //!
 //! All files lie in this process's own directories below DIR, which it removes.
 

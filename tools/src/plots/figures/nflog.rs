@@ -8,7 +8,7 @@ use super::super::picture::{Bar, Key, Mark, Panel, Picture, Point};
 
 const METRIC: &str = "tps";
 const BYTES: &str = "bytes_per_tx";
-/// What the others are compared with.
+/// The others are compared with it.
 const BASE: &str = "classic";
 /// Systems with their names and colours.
 const SYSTEMS: [(&str, &str, usize); 7] = [
