@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, publish_later};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, Step, publish, publish_later};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -388,8 +388,7 @@ impl Leaves {
         let known = self.leaf(leaf);
         let (region, at) = (&self.files[known.mapped()].region, known.offset());
         known.layout.store(0, Ordering::Release);
-        clear(region, std::iter::once(at));
-        region.fence();
+        publish(&[Step { region, offset: at, value: 0 }]);
     }
 
     fn put_free(&self, lists: &mut Lists, leaf: LeafId) {
