@@ -168,13 +168,20 @@ fn a_circle_planted_into_a_real_crate_is_refused() {
     only(planted.check(None), ["src/error.rs", "src/log.rs"]);
 }
 
-/// Names below `directory`, which has no folders, and texts.
+/// Names below `directory`, and texts.
 fn read_all(directory: &Path) -> Vec<(String, String)> {
-    let entries = std::fs::read_dir(directory).expect("the sources are there").map(|entry| entry.expect("readable"));
-    let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-    let read = |name: String| {
-        let text = std::fs::read_to_string(directory.join(&name)).expect("a source is text");
-        (name, text)
-    };
-    entries.map(name).map(read).collect()
+    let mut texts = Vec::new();
+    let mut folders = vec![directory.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the sources are there") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(directory).expect("below it").to_string_lossy().into_owned();
+            texts.push((name, std::fs::read_to_string(&path).expect("a source is text")));
+        }
+    }
+    texts
 }
