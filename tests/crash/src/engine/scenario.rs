@@ -79,6 +79,27 @@ const USUAL: Scenario = Scenario {
     device_bytes: None,
 };
 
+/// A log writer and a log flusher, through a log buffer that is full at times.
+const CLASSIC: Scenario = Scenario {
+    name: "classic",
+    threads: 3,
+    transactions: 14,
+    mix: &[
+        (Insert, 4),
+        (Bulk, 1),
+        (Huge, 2),
+        (Update, 5),
+        (Delete, 1),
+        (Rollback, 1),
+        (Prepare, 3),
+        (Hold, 3),
+        (Checkpoint, 2),
+    ],
+    path: (LogPath::Classic, 2048),
+    first_file_bytes: 128 << 10,
+    ..USUAL
+};
+
 /// All scenarios.
 pub const SCENARIOS: [Scenario; 44] = [
     Scenario {
@@ -125,46 +146,9 @@ pub const SCENARIOS: [Scenario; 44] = [
         lane_bytes: 32 << 10,
         ..USUAL
     },
-    // A log writer and a log flusher, through a log buffer that is full at times.
-    Scenario {
-        name: "classic",
-        threads: 3,
-        transactions: 14,
-        mix: &[
-            (Insert, 4),
-            (Bulk, 1),
-            (Huge, 2),
-            (Update, 5),
-            (Delete, 1),
-            (Rollback, 1),
-            (Prepare, 3),
-            (Hold, 3),
-            (Checkpoint, 2),
-        ],
-        path: (LogPath::Classic, 2048),
-        first_file_bytes: 128 << 10,
-        ..USUAL
-    },
+    CLASSIC,
     // A log writer that makes durable what it writes.
-    Scenario {
-        name: "nf",
-        threads: 3,
-        transactions: 14,
-        mix: &[
-            (Insert, 4),
-            (Bulk, 1),
-            (Huge, 2),
-            (Update, 5),
-            (Delete, 1),
-            (Rollback, 1),
-            (Prepare, 3),
-            (Hold, 3),
-            (Checkpoint, 2),
-        ],
-        path: (LogPath::Nf, 1024),
-        first_file_bytes: 128 << 10,
-        ..USUAL
-    },
+    Scenario { name: "nf", path: (LogPath::Nf, 1024), ..CLASSIC },
     // As "classic", where a sector that is being written may be lost with all that it holds.
     Scenario {
         name: "classic, pages",
