@@ -52,7 +52,7 @@ impl Pages {
 
     /// Writes all of it to `file`, which is `len` bytes long, and forgets it.
     pub(super) fn write(&mut self, file: &File, len: u64) -> io::Result<()> {
-        self.read_ahead(file)?;
+        self.read_ahead(file);
         let (mut begin, mut run) = (0, Vec::new());
         for (number, mut page) in std::mem::take(&mut self.0) {
             let at = number * PAGE as u64;
@@ -69,25 +69,24 @@ impl Pages {
         file.write_all_at(&run, begin)
     }
 
-    /// Has the kernel read those pages of which a part is known, all at once.
-    fn read_ahead(&self, file: &File) -> io::Result<()> {
+    /// Asks the kernel to read those pages of which a part is known, all at once. Where it does not,
+    /// each is read when it is needed.
+    fn read_ahead(&self, file: &File) {
         let partial = self.0.iter().filter(|(_, page)| !page.knows(PAGE)).map(|(number, _)| *number);
         let mut run: Option<Range<u64>> = None;
         let advise = |run: &Range<u64>| {
             let bytes = NonZeroU64::new((run.end - run.start) * PAGE as u64);
-            fadvise(file, run.start * PAGE as u64, bytes, Advice::WillNeed)
+            let _ = fadvise(file, run.start * PAGE as u64, bytes, Advice::WillNeed);
         };
         for number in partial {
             match &mut run {
                 Some(run) if number < run.end + GAP_PAGES => run.end = number + 1,
                 _ => {
-                    if let Some(before) = run.replace(number..number + 1) {
-                        advise(&before)?;
-                    }
+                    run.replace(number..number + 1).iter().for_each(advise);
                 }
             }
         }
-        run.iter().try_for_each(|last| advise(last).map_err(io::Error::from))
+        run.iter().for_each(advise);
     }
 }
 
