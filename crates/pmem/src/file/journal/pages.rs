@@ -69,8 +69,8 @@ impl Pages {
         file.write_all_at(&run, begin)
     }
 
-    /// Asks the kernel to read those pages of which a part is known, all at once. Where it does not,
-    /// each is read when it is needed.
+    /// Asks the kernel to read those pages of which a part is known, all at once. Where it does
+    /// not, each is read when it is needed.
     fn read_ahead(&self, file: &File) {
         let partial = self.0.iter().filter(|(_, page)| !page.knows(PAGE)).map(|(number, _)| *number);
         let mut run: Option<Range<u64>> = None;
