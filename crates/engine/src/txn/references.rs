@@ -94,8 +94,7 @@ impl Session {
         let mut undecided = UndecidedKey::default();
         loop {
             let met = self.meet(table, key, (false, None))?;
-            // Planted: a reference under way is taken for none.
-            match met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedChildIgnored)) {
+            match undecided_child(&met) {
                 Some(row) if met.there.is_none() => undecided.wait(&mut self.locks(), table, (key.index, row))?,
                 _ => return Ok(met.there.is_some()),
             }
@@ -113,7 +112,7 @@ impl Session {
         let mut undecided = UndecidedKey::default();
         loop {
             let met = self.meet(table, key, (true, None))?;
-            if let Some(row) = met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedChildIgnored)) {
+            if let Some(row) = undecided_child(&met) {
                 undecided.wait(&mut self.locks(), table, (key.index, row))?;
                 continue;
             }
@@ -164,4 +163,10 @@ impl Session {
         let met = index_of(table, key.index)?.meet(search, own, how);
         met.map_err(|error| error.in_index(key.index))
     }
+}
+
+/// The row of a key met whose transaction has not decided.
+fn undecided_child(met: &Met) -> Option<u64> {
+    // Planted: a reference under way is taken for none.
+    met.undecided.filter(|_| !perdura_pmem::planted(Mutant::UndecidedChildIgnored))
 }
