@@ -25,6 +25,7 @@ mod settling;
 pub mod shrinking;
 mod slot;
 pub mod standing;
+mod sweeping;
 pub mod verdict;
 pub mod witness;
 pub mod workload;

@@ -103,7 +103,7 @@ pub fn run(seed: u64, medium: Arc<SimMedium>) -> Result<(), String> {
 }
 
 /// Purges all tables, and checks that this leaves no deleted row and that space adds up.
-fn purge_all(engine: Engine, medium: Arc<dyn Medium>) -> Result<(), String> {
+pub(super) fn purge_all(engine: Engine, medium: Arc<dyn Medium>) -> Result<(), String> {
     verdict::audit(&engine)?;
     let tables = engine.tables().map_err(|error| error.to_string())?;
     engine.sweep().and_then(|()| engine.checkpoint()).map_err(|error| error.to_string())?;

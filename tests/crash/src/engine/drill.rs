@@ -14,6 +14,7 @@ use super::scenario::{
 use super::settling;
 use super::shrinking;
 use super::standing;
+use super::sweeping;
 use super::verdict;
 use crate::subject::{Drill, Stall};
 use crate::unrecorded::{medium, scheduler};
@@ -22,7 +23,7 @@ use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
 
 /// All drills.
-pub const DRILLS: [Drill; 36] = [
+pub const DRILLS: [Drill; 37] = [
     Drill { name: "races, mixed", seeds: 40, run: |seed, stall| races("mixed", seed, stall) },
     Drill { name: "races, reuse", seeds: 40, run: |seed, stall| races("reuse", seed, stall) },
     Drill { name: "races, edited bulk", seeds: 40, run: |seed, stall| races("edited bulk", seed, stall) },
@@ -45,6 +46,7 @@ pub const DRILLS: [Drill; 36] = [
     Drill { name: "races, keys, by value", seeds: 60, run: |seed, stall| races("keys, by value", seed, stall) },
     Drill { name: "tables that close", seeds: 60, run: tables_that_close },
     Drill { name: "tables that shrink", seeds: 40, run: tables_that_shrink },
+    Drill { name: "a sweep beside purge", seeds: 40, run: a_sweep_beside_purge },
     Drill { name: "tables that stand still", seeds: 100, run: tables_that_stand_still },
     Drill { name: "locks in cycles", seeds: 60, run: locks_in_cycles },
     Drill { name: "workers in order", seeds: 40, run: workers_in_order },
@@ -87,6 +89,12 @@ fn tables_that_close(seed: u64, _stall: Stall) -> Result<(), String> {
 /// A table grows and shrinks by several files, again and again.
 fn tables_that_shrink(seed: u64, _stall: Stall) -> Result<(), String> {
     shrinking::run(seed, scenario("file return")?.config())
+}
+
+/// A table is swept after a restart, beside purge.
+fn a_sweep_beside_purge(seed: u64, stall: Stall) -> Result<(), String> {
+    let medium = medium();
+    sweeping::run(seed, medium, scenario("mixed")?.config(), scheduler(seed, stall))
 }
 
 /// Tables are locked as a whole beside writers.

@@ -69,7 +69,7 @@ pub(super) const PLANTED: &[Planted] = &[
         Mutant::SweepSkipsPurgeQueue,
         "sweep",
         "a sweep does not know which rows purge is about to free",
-        "races, restarted",
+        "a sweep beside purge",
     ),
     planted(
         Mutant::TableClosedBeforePurge,
