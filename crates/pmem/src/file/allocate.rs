@@ -17,22 +17,23 @@ pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
         match fallocate(file, FallocateFlags::empty(), 0, len) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            // Some file systems cannot; writing zeros allocates as well.
-            Err(Errno::OPNOTSUPP) => return write_zeros(file, len).map_err(failed),
+            // Some file systems cannot; writing zeros allocates as well. What is written at once
+            // the kernel may cache as one folio, all of which a store in a mapping makes dirty.
+            Err(Errno::OPNOTSUPP) => return write_zeros(file, len, 4 << 10).map_err(failed),
             Err(errno) => return Err(failed(errno.into())),
         }
     }
 }
 
-/// As [`allocate`], with zeros written to every block: a later store finds a block that needs no
-/// more than to be written, on file systems that write in place.
+/// As [`allocate`], with zeros written to every block: a later write finds a block that needs no
+/// more than to be written, on file systems that write in place. For files that are not mapped.
 pub(super) fn fill(what: &str, file: &File, len: u64) -> Result<()> {
     allocate(what, file, len)?;
-    write_zeros(file, len).map_err(|source| Error::from_io(what, "writing zeros", len, source))
+    write_zeros(file, len, 1 << 20).map_err(|source| Error::from_io(what, "writing zeros", len, source))
 }
 
-fn write_zeros(file: &File, len: u64) -> io::Result<()> {
-    let zeros = vec![0u8; 1 << 20];
+fn write_zeros(file: &File, len: u64, at_once: usize) -> io::Result<()> {
+    let zeros = vec![0u8; at_once];
     let mut offset = 0;
     while offset < len {
         let count = (len - offset).min(zeros.len() as u64);

@@ -356,8 +356,15 @@ impl FileMedium {
         Ok(unsafe { Region::new(base, len, mapping) })
     }
 
-    /// Makes a file of `len` bytes of zeros, which `map` maps.
-    fn make(&self, name: &str, len: u64, map: impl FnOnce(&str, File) -> Result<Region>) -> Result<Region> {
+    /// Makes a file of `len` bytes of zeros, which get their blocks by `allocate` and which `map`
+    /// maps.
+    fn make(
+        &self,
+        name: &str,
+        len: u64,
+        allocate: impl FnOnce(&str, &File, u64) -> Result<()>,
+        map: impl FnOnce(&str, File) -> Result<Region>,
+    ) -> Result<Region> {
         check_name(name)?;
         self.health().check()?;
         let (path, what) = self.path(name);
@@ -370,7 +377,6 @@ impl FileMedium {
         let allocated = match self.free_bytes() {
             // To try would take what is left from everybody else on the device until it fails.
             Some(free) if free < len => Err(Error::from_io(&what, "allocating", len, Errno::NOSPC.into())),
-            _ if self.syncs.is_some() => fill(&what, &file, len),
             _ => allocate(&what, &file, len),
         };
         let created = allocated.and_then(|()| map(&what, file));
@@ -410,7 +416,7 @@ impl FileMedium {
 
 impl Medium for FileMedium {
     fn create(&self, name: &str, len: u64) -> Result<Region> {
-        self.make(name, len, |what, file| self.map(name, what, file, len))
+        self.make(name, len, allocate, |what, file| self.map(name, what, file, len))
     }
 
     fn open(&self, name: &str) -> Result<Region> {
@@ -418,7 +424,8 @@ impl Medium for FileMedium {
     }
 
     fn create_log(&self, name: &str, len: u64) -> Result<Region> {
-        self.make(name, len, |what, file| self.map_log(name, what, file, len, true))
+        let allocate = if self.syncs.is_some() { fill } else { allocate };
+        self.make(name, len, allocate, |what, file| self.map_log(name, what, file, len, true))
     }
 
     fn open_log(&self, name: &str) -> Result<Region> {

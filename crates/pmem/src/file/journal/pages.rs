@@ -12,8 +12,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 pub(super) const PAGE: usize = 4096;
-/// Most bytes that go to the file in one write.
-const WRITE_BYTES: usize = 1 << 20;
 /// Pages that are read ahead with others though nobody asks for them: fewer than this lie between.
 const GAP_PAGES: u64 = 4;
 
@@ -50,23 +48,19 @@ impl Pages {
         }
     }
 
-    /// Writes all of it to `file`, which is `len` bytes long, and forgets it.
+    /// Writes all of it to `file`, which is `len` bytes long, and forgets it: page by page. What is
+    /// written at once the kernel may cache as one folio, of which every later store would make all
+    /// pages dirty.
     pub(super) fn write(&mut self, file: &File, len: u64) -> io::Result<()> {
         self.read_ahead(file);
-        let (mut begin, mut run) = (0, Vec::new());
-        for (number, mut page) in std::mem::take(&mut self.0) {
+        std::mem::take(&mut self.0).into_iter().try_for_each(|(number, mut page)| {
             let at = number * PAGE as u64;
-            if begin + run.len() as u64 != at || run.len() >= WRITE_BYTES {
-                file.write_all_at(&run, begin)?;
-                (begin, run) = (at, Vec::new());
-            }
             let bytes = PAGE.min(len.saturating_sub(at) as usize);
             if !page.knows(bytes) {
                 page.complete(file, at, bytes)?;
             }
-            run.extend_from_slice(&page.bytes[..bytes]);
-        }
-        file.write_all_at(&run, begin)
+            file.write_all_at(&page.bytes[..bytes], at)
+        })
     }
 
     /// Asks the kernel to read those pages of which a part is known, all at once. Where it does

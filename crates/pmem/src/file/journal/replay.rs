@@ -407,8 +407,9 @@ impl Target for Noted<'_> {
     }
 }
 
+/// Writes zeros, page by page as [`Pages::write`] does.
 fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
-    let zeros = [0; 64 << 10];
+    let zeros = [0; PAGE];
     let mut at = range.start;
     while at < range.end {
         let count = (range.end - at).min(zeros.len() as u64);
