@@ -18,6 +18,7 @@ pub(crate) mod ddl;
 mod redo;
 mod restore;
 mod shares;
+mod survey;
 mod values;
 
 use crate::config::Config;
@@ -33,14 +34,15 @@ use crate::service::Services;
 use crate::table::Table;
 use crate::table::definition::Definition;
 use catalog::Entry;
-use perdura_log::{Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
+use perdura_log::{Committed, Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
 use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::Prefault;
 use perdura_pmem::{Medium, Mutant};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use survey::Survey;
 
 /// Opens or creates the pool on `medium`.
 pub(crate) fn open(medium: Arc<dyn Medium>, config: &Config) -> Result<Arc<Pool>> {
@@ -142,10 +144,12 @@ fn recover(
     let catalog = Table::open(context.clone(), CATALOG_ID, catalog::NAME, Definition::default(), Arc::default())?;
     let catalog = Arc::new(catalog);
     let fence = || catalog.chain().fence();
-    redo_tables(&recovery, &fence, |id| (id == CATALOG_ID).then_some(&*catalog))?;
+    let survey = Survey::of(&recovery)?;
+    redo_tables(&recovery, &survey.of_catalog, &fence, |id| (id == CATALOG_ID).then_some(&*catalog))?;
     let tables = register(&context, &catalog, files, config)?;
-    let named = open_named(&recovery, &tables)?;
-    redo_tables(&recovery, &fence, |id| named.get(&id).map(|table| &**table))?;
+    let named = open_named(&survey, &tables)?;
+    redo_tables(&recovery, &survey.all, &fence, |id| named.get(&id).map(|table| &**table))?;
+    drop(survey);
     // Planted: what redo has stored is left to the kernel.
     if !perdura_pmem::planted(Mutant::RecoveryUnsettled) {
         medium.settle()?;
@@ -170,21 +174,25 @@ fn recover(
     Ok(pool)
 }
 
-/// Redoes the records of the tables that `table_of` knows, and fences by `fence` what it stores.
+/// Redoes the records of the tables that `table_of` knows, of `commits`, and fences by `fence` what
+/// it stores.
 fn redo_tables<'a>(
     recovery: &Recovery,
+    commits: &[&Committed],
     fence: &(dyn Fn() + Sync),
     table_of: impl Fn(u32) -> Option<&'a Table> + Sync,
 ) -> Result<()> {
-    let redo = |share| redo::redo(recovery, share, &table_of);
+    let bodies = commits.iter().flat_map(|committed| &committed.bodies);
+    let bytes = bodies.map(|body| recovery.body(*body).len() as u64).sum();
+    let redo = |share| redo::redo(recovery, commits, share, &table_of);
     // Planted: records are redone as they come, before what later ones carry is written.
     if perdura_pmem::planted(Mutant::RedoBeforeValues) {
-        shares::each(recovery, fence, &redo)?;
+        shares::each(bytes, fence, &redo)?;
     }
     if Geometry::has_values(recovery.superblock.geometry) {
-        shares::each(recovery, fence, &|share| redo::write_values(recovery, share, &table_of))?;
+        shares::each(bytes, fence, &|share| redo::write_values(recovery, commits, share, &table_of))?;
     }
-    shares::each(recovery, fence, &redo)
+    shares::each(bytes, fence, &redo)
 }
 
 /// The placement of threads near the pool's memory.
@@ -254,25 +262,9 @@ fn register(context: &Arc<TableContext>, catalog: &Table, files: &[(String, u64)
 }
 
 /// Opens the tables that redo, or a prepared transaction, is going to change.
-fn open_named(recovery: &Recovery, tables: &Tables) -> Result<BTreeMap<u32, Arc<Table>>> {
-    let mut named = BTreeMap::new();
-    let mut open = |body: &[u8]| -> Result<()> {
-        for record in redo::records(body)? {
-            if let btree_map::Entry::Vacant(place) = named.entry(record.table())
-                && let Some(table) = tables.find_id(record.table())
-            {
-                place.insert(tables.open_for_redo(&table)?);
-            }
-        }
-        Ok(())
-    };
-    for committed in &recovery.committed {
-        recovery.for_each_body(&committed.bodies, &mut open)?;
-    }
-    for prepared in &recovery.prepared {
-        recovery.for_each_body(&prepared.bodies, &mut open)?;
-    }
-    Ok(named)
+fn open_named(survey: &Survey<'_>, tables: &Tables) -> Result<BTreeMap<u32, Arc<Table>>> {
+    let found = survey.tables.iter().filter_map(|id| tables.find_id(*id).map(|table| (*id, table)));
+    found.map(|(id, table)| Ok((id, tables.open_for_redo(&table)?))).collect()
 }
 
 /// Removes data files that no catalog row names, and those behind the chain of an open table: a

@@ -248,8 +248,8 @@ fn a_checkpoint_makes_values_durable() {
 }
 
 /// Places of the versions that records carry.
-fn places(records: &[Record]) -> Vec<Word> {
-    let place = |record: &Record| match record {
+fn places(records: &[Record<'_>]) -> Vec<Word> {
+    let place = |record: &Record<'_>| match record {
         Record::Row { word, value: Some(_), .. } => Some(*word),
         _ => None,
     };
@@ -294,7 +294,7 @@ fn a_place_given_up_is_in_no_record() {
 
 /// Encodes a real record and damages it: lengths, offsets, words and bytes, in their places or
 /// anywhere.
-fn forged(random: &mut Random, real: &[Record]) -> Vec<u8> {
+fn forged(random: &mut Random, real: &[Record<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     real[random.below(real.len() as u64) as usize].encode(&mut bytes);
     for _ in 0..random.below(3) {

@@ -126,13 +126,13 @@ proptest! {
         let entries = [entry(0, &first), entry(700, &second)].concat();
         for record in [
             Record::Row { table, rid, word, crc, value: None },
-            Record::Row { table, rid, word: alive(word), crc, value: Some(tail.clone()) },
+            Record::Row { table, rid, word: alive(word), crc, value: Some((&tail[..]).into()) },
             Record::Page { table, page, rows, crc },
             Record::Delta { table, page, rows: changed.clone().into_iter().collect(), crc },
             Record::Deleted { table, page, rows: changed.keys().copied().collect(), crc },
             Record::Spilled { table, page, rows: rows as u16, place: alive(word), crc },
-            Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc, values: Vec::new() },
-            Record::Leaf { table, place: word, inserted: 0b1010, deleted: rows.into(), crc, values: entries.clone() },
+            Record::Leaf { table, place: word, inserted: page, deleted: rows.into(), crc, values: Vec::new().into() },
+            Record::Leaf { table, place: word, inserted: 0b1010, deleted: rows.into(), crc, values: (&entries[..]).into() },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);

@@ -21,7 +21,9 @@ fn roomy_log() -> Config {
 
 fn redo_bytes(medium: &Arc<SimMedium>) -> u64 {
     let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(medium.image()));
-    Recovery::open(medium, &roomy_log().log).unwrap().redo_bytes()
+    let recovery = Recovery::open(medium, &roomy_log().log).unwrap();
+    let bodies = recovery.committed.iter().flat_map(|committed| &committed.bodies);
+    bodies.map(|body| recovery.body(*body).len() as u64).sum()
 }
 
 /// Rows of two tables are changed again and again, also keys, and deleted; then the pool is opened

@@ -174,11 +174,6 @@ impl Recovery {
         bodies.iter().try_for_each(|body| each(self.body(*body)))
     }
 
-    /// Bytes of the redo of all commits.
-    pub fn redo_bytes(&self) -> u64 {
-        self.committed.iter().flat_map(|committed| &committed.bodies).map(|body| u64::from(body.len)).sum()
-    }
-
     /// Has [`Recovery::finish`] store other words of the engine, together with the end of the
     /// recovery: no record of this run is written before they are durable.
     pub fn set_geometry(&mut self, words: [u64; 8]) {

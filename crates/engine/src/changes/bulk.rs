@@ -342,7 +342,7 @@ impl BulkInsert {
     }
 
     /// The redo records, one for each page. Called after [`BulkInsert::settle`] and a fence.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record> + '_ {
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'static>> + '_ {
         self.pages.iter().map(|page| {
             let (region, at, bytes) = self.directory().page_bytes(page.page).expect("an own page");
             // SAFETY: the page is unpublished and belongs to this transaction, which logs its

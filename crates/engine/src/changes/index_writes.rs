@@ -75,7 +75,12 @@ impl IndexWrites {
     }
 
     /// Hands the redo records of the leaves to `add`.
-    pub(super) fn log(&self, target: &Target, form: RedoForm, add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    pub(super) fn log(
+        &self,
+        target: &Target,
+        form: RedoForm,
+        add: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<()> {
         let leaves = target.table.index_list().leaves();
         each_leaf(target, self.leaves.leaves(), |leaf| match leaves.record(leaf, &target.writer, form) {
             Some(record) => add(record),

@@ -22,7 +22,7 @@ pub(super) struct TableRecords<'r> {
     /// Most bytes of a record.
     most: usize,
     form: RedoForm,
-    add: &'r mut dyn FnMut(Record) -> Result<()>,
+    add: &'r mut dyn FnMut(Record<'_>) -> Result<()>,
 }
 
 impl<'r> TableRecords<'r> {
@@ -30,7 +30,7 @@ impl<'r> TableRecords<'r> {
     pub(super) fn new(
         target: &'r Target,
         (most, form): (usize, RedoForm),
-        add: &'r mut dyn FnMut(Record) -> Result<()>,
+        add: &'r mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> TableRecords<'r> {
         TableRecords { target, most, form, add }
     }
@@ -93,13 +93,13 @@ impl<'r> TableRecords<'r> {
         let rid = Rid::new(row, word.incarnation());
         let (region, at, header) = self.target.table.chain().header(word, rid)?;
         // SAFETY: the version is the transaction's own until that has ended.
-        let value = unsafe { chain::row(region, at, &header) }.to_vec();
+        let value = unsafe { chain::row(region, at, &header) };
         if self.form == RedoForm::Values {
             // Versions share lines.
             let _again = trace::span(trace::TRANSIENT);
             region.flush(at, VERSION_HEADER + u64::from(header.len));
         }
-        (self.add)(Record::Row { table: self.target.table.id(), rid, word, crc: header.crc, value: Some(value) })
+        (self.add)(Record::Row { table: self.target.table.id(), rid, word, crc: header.crc, value: Some(value.into()) })
     }
 
     /// Logs the rows deleted from a page: a bit each, however many they are.

@@ -307,7 +307,7 @@ impl WriteSet {
         (chunk_bytes, form): (usize, RedoForm),
     ) -> Result<()> {
         records.clear();
-        let mut add = |record: Record| -> Result<()> {
+        let mut add = |record: Record<'_>| -> Result<()> {
             if records.len() + record.bytes() > chunk_bytes {
                 log.append_chunk(records)?;
                 records.clear();

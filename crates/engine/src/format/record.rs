@@ -4,6 +4,7 @@
 use super::leaf::{ENTRY_BYTES_MAX, ENTRY_ROW_BYTES};
 use super::word::{Rid, Word};
 use perdura_pmem::checksum::{crc32c, crc32c_append};
+use std::borrow::Cow;
 
 /// Size of a row or page record by reference, and of the head of every other, in bytes.
 pub(crate) const RECORD_BYTES: usize = 24;
@@ -39,9 +40,9 @@ pub(crate) const ENTRY_VALUE_EXTRA: u64 = ENTRY_VALUE_HEAD as u64;
 /// count.
 const PAGE_MASK: u64 = (1 << 48) - 1;
 
-/// A redo record.
+/// A redo record. One that was decoded has its values where they lie in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum Record<'v> {
     /// The directory word of `rid` becomes `word`, which names a version with checksum `crc`.
     Row {
         /// Table id.
@@ -53,7 +54,7 @@ pub enum Record {
         /// CRC32C of the version the word names.
         crc: u32,
         /// The row, if the record is by value. A word that is a tombstone has none.
-        value: Option<Vec<u8>>,
+        value: Option<Cow<'v, [u8]>>,
     },
     /// Publishes the bulk page `page` with `rows` rows; `crc` covers its words and the checksums of
     /// its versions.
@@ -118,7 +119,7 @@ pub enum Record {
         crc: u32,
         /// The entries inserted as `push_slot_value` appends them, in the order of their slots,
         /// if the record is by value. Empty if it is not, or inserts nothing.
-        values: Vec<u8>,
+        values: Cow<'v, [u8]>,
     },
 }
 
@@ -163,7 +164,7 @@ fn are_values_of(inserted: u64, values: &[u8]) -> bool {
     found == (inserted.count_ones(), values.len())
 }
 
-impl Record {
+impl<'v> Record<'v> {
     /// Id of the table that the record changes.
     pub fn table(&self) -> u32 {
         match *self {
@@ -238,7 +239,7 @@ impl Record {
 
     /// Decodes the first record of `bytes`, and returns the rest. `None` if it is cut off or not a
     /// record's. Redo verifies what the record names.
-    pub fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
+    pub fn decode(bytes: &'v [u8]) -> Option<(Record<'v>, &'v [u8])> {
         let (head, rest) = bytes.split_first_chunk::<RECORD_BYTES>()?;
         let (words, _) = head.as_chunks::<8>();
         let rid = u64::from_le_bytes(words[0]);
@@ -249,7 +250,7 @@ impl Record {
             let (length, rest) = rest.split_first_chunk::<ROW_VALUE_HEAD>()?;
             let (row, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
             let (rid, word) = (Rid::from_u64(rid), Word(word & !RECORD_ROW_VALUE));
-            return Some((Record::Row { table, rid, word, crc, value: Some(row.to_vec()) }, rest));
+            return Some((Record::Row { table, rid, word, crc, value: Some(Cow::Borrowed(row)) }, rest));
         }
         if word & RECORD_PAGE != 0 && word & RECORD_DELTA != 0 {
             let place = Word(word & !RECORD_PAGE & !RECORD_DELTA);
@@ -264,7 +265,7 @@ impl Record {
                 [0, 8].map(|at| u64::from_le_bytes(*slots[at..].first_chunk().expect("eight bytes")));
             let length = usize::try_from(word & !RECORD_PAGE & !RECORD_LEAF).ok()?;
             let (values, rest) = rest.split_at_checked(length)?;
-            let (place, values) = (Word(rid), values.to_vec());
+            let (place, values) = (Word(rid), Cow::Borrowed(values));
             let is_sound = values.is_empty() || are_values_of(inserted, &values);
             return is_sound.then_some((Record::Leaf { table, place, inserted, deleted, crc, values }, rest));
         }

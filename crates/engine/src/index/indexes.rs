@@ -176,7 +176,7 @@ impl Indexes {
 impl Leaves {
     /// The redo record of what `writer` does to leaf `leaf`, in the form `form`; `None` if that is
     /// nothing. By value it flushes the entries, or leaves them to the checkpoint.
-    pub(crate) fn record(&self, leaf: LeafId, writer: &Arc<Writer>, form: RedoForm) -> Option<Record> {
+    pub(crate) fn record(&self, leaf: LeafId, writer: &Arc<Writer>, form: RedoForm) -> Option<Record<'static>> {
         let shadow = self.leaf(leaf).slot.lock_existing()?;
         let (inserted, deleted, folded) = shadow.net(writer);
         if inserted | deleted == 0 {
@@ -197,7 +197,7 @@ impl Leaves {
                 bytes.flush_slots_again(inserted);
             }
         }
-        Some(Record::Leaf { table, place, inserted, deleted, crc: delta_crc(folded), values })
+        Some(Record::Leaf { table, place, inserted, deleted, crc: delta_crc(folded), values: values.into() })
     }
 
     /// Flushes the entries that `writer` has inserted into leaf `leaf`. The caller fences.

@@ -123,27 +123,24 @@ fn describe(recovery: &Recovery) -> String {
 }
 
 /// The records that redo will apply, by table, in CSN order; then those of prepared transactions.
-fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
+fn records_by_table(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record<'_>>>> {
     by_table(recovery, recovery.committed.iter().map(|committed| &committed.bodies[..]))
 }
 
 /// The records that recovery will give back to prepared transactions, by table.
-fn records_in_doubt(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record>>> {
+fn records_in_doubt(recovery: &Recovery) -> Result<BTreeMap<u32, Vec<Record<'_>>>> {
     by_table(recovery, recovery.prepared.iter().map(|prepared| &prepared.bodies[..]))
 }
 
 fn by_table<'a>(
-    recovery: &Recovery,
+    recovery: &'a Recovery,
     transactions: impl Iterator<Item = &'a [BodyRef]>,
-) -> Result<BTreeMap<u32, Vec<Record>>> {
-    let mut by_table: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
-    for bodies in transactions {
-        recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
-            for record in redo::records(body)? {
-                by_table.entry(record.table()).or_default().push(record);
-            }
-            Ok(())
-        })?;
+) -> Result<BTreeMap<u32, Vec<Record<'a>>>> {
+    let mut by_table: BTreeMap<u32, Vec<Record<'_>>> = BTreeMap::new();
+    for body in transactions.flatten() {
+        for record in redo::records(recovery.body(*body))? {
+            by_table.entry(record.table()).or_default().push(record);
+        }
     }
     Ok(by_table)
 }
@@ -156,7 +153,7 @@ struct Redone<'t> {
 
 impl Redone<'_> {
     /// Verifies a record as redo will when it comes to it, and takes its words.
-    fn take(&mut self, record: &Record) -> Result<()> {
+    fn take(&mut self, record: &Record<'_>) -> Result<()> {
         let place =
             |page: u64, position: u16| self.known.table.directory().page_base(page).saturating_add(u64::from(position));
         let words: Vec<(u64, Word)> = match record {
@@ -187,7 +184,7 @@ impl Redone<'_> {
 }
 
 /// The catalog rows as redo will leave them.
-fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Result<Vec<(Rid, Entry)>> {
+fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record<'_>>>) -> Result<Vec<(Rid, Entry)>> {
     let mut redone = Redone { known: Known::written(catalog), words: BTreeMap::new() };
     for record in records.get(&CATALOG_ID).into_iter().flatten() {
         // Its faults are reported with the table.
@@ -198,7 +195,7 @@ fn catalog_entries(catalog: &Table, records: &BTreeMap<u32, Vec<Record>>) -> Res
 
 fn check_table(
     table: &Table,
-    records: &BTreeMap<u32, Vec<Record>>,
+    records: &BTreeMap<u32, Vec<Record<'_>>>,
     report: &mut Report,
     progress: &mut dyn FnMut(&str, u64),
 ) {

@@ -13,14 +13,19 @@ use crate::format::{
 };
 use crate::index::redo::{Lacking, LeafRecord};
 use crate::table::Table;
-use perdura_log::Recovery;
+use perdura_log::{Committed, Recovery};
 use perdura_pmem::Mutant;
 
-/// Redoes a share of the records of the tables that `table_of` knows, in CSN order. It flushes
-/// every store; the caller fences.
-pub(super) fn redo<'a>(recovery: &Recovery, share: Share, table_of: &impl Fn(u32) -> Option<&'a Table>) -> Result<()> {
+/// Redoes a share of the records of `commits`, in CSN order, in the tables that `table_of` knows. It
+/// flushes every store; the caller fences.
+pub(super) fn redo<'a>(
+    recovery: &Recovery,
+    commits: &[&Committed],
+    share: Share,
+    table_of: &impl Fn(u32) -> Option<&'a Table>,
+) -> Result<()> {
     let mut lacking = Lacking::default();
-    for committed in &recovery.committed {
+    for committed in commits {
         recovery.for_each_body(&committed.bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
                 if let Some(table) = table_of(record.table()).filter(|table| share.has(table, &record)) {
@@ -33,8 +38,8 @@ pub(super) fn redo<'a>(recovery: &Recovery, share: Share, table_of: &impl Fn(u32
     lacking.check()
 }
 
-/// Writes what a share of the records carries by value, of commits and of prepared transactions, to
-/// the places that they name in the tables that `table_of` knows. Then the files are as if all of
+/// Writes what a share of the records carries by value, of `commits` and of prepared transactions,
+/// to the places that they name in the tables that `table_of` knows. Then the files are as if all of
 /// these had been by reference. It flushes every store; the caller fences.
 ///
 /// All of it comes before the redo of any record. That looks for the entries of a leaf which others
@@ -42,17 +47,18 @@ pub(super) fn redo<'a>(recovery: &Recovery, share: Share, table_of: &impl Fn(u32
 /// a later record has put its own there.
 pub(super) fn write_values<'a>(
     recovery: &Recovery,
+    commits: &[&Committed],
     share: Share,
     table_of: &impl Fn(u32) -> Option<&'a Table>,
 ) -> Result<()> {
-    let committed = recovery.committed.iter().map(|committed| &committed.bodies[..]);
+    let committed = commits.iter().map(|committed| &committed.bodies[..]);
     // Planted: what a prepared transaction has written is taken to be there.
     let has_prepared = !perdura_pmem::planted(Mutant::ValuesOfPreparedSkipped);
     let prepared = recovery.prepared.iter().filter(|_| has_prepared).map(|prepared| &prepared.bodies[..]);
     for bodies in committed.chain(prepared) {
         recovery.for_each_body(bodies, &mut |body: &[u8]| -> Result<()> {
             for record in records(body)? {
-                match table_of(record.table()).filter(|table| share.has(table, &record)) {
+                match table_of(record.table()).filter(|table| share.has_value(table, &record)) {
                     // Planted: redo takes what a record carries to be there.
                     Some(table) if !perdura_pmem::planted(Mutant::ValueSkippedAtRedo) => write_value(table, &record)?,
                     _ => {}
@@ -66,7 +72,7 @@ pub(super) fn write_values<'a>(
 
 /// Writes what a record carries, if it does: what it names there is verified afterwards, as for any
 /// record.
-fn write_value(table: &Table, record: &Record) -> Result<()> {
+fn write_value(table: &Table, record: &Record<'_>) -> Result<()> {
     match record {
         Record::Row { rid, word, crc, value: Some(row), .. } => write_row(table, (*rid, *word), *crc, row),
         Record::Leaf { values, .. } if !values.is_empty() => {
@@ -103,7 +109,7 @@ pub(super) fn verify_value(table: &Table, (rid, word): (Rid, Word), crc: u32, ro
 }
 
 /// Decodes the redo records in the body of a log group.
-pub(super) fn records(body: &[u8]) -> Result<Vec<Record>> {
+pub(super) fn records(body: &[u8]) -> Result<Vec<Record<'_>>> {
     let (mut records, mut rest) = (Vec::new(), body);
     while !rest.is_empty() {
         let Some((record, then)) = Record::decode(rest) else {
@@ -119,7 +125,7 @@ pub(super) fn records(body: &[u8]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-fn redo_record(table: &Table, record: &Record, csn: u64, lacking: &mut Lacking) -> Result<()> {
+fn redo_record(table: &Table, record: &Record<'_>, csn: u64, lacking: &mut Lacking) -> Result<()> {
     // Redo of a leaf's entries verifies them itself.
     if !matches!(record, Record::Leaf { .. }) {
         verify_record(Known::written(table), record)?;
@@ -164,7 +170,7 @@ fn redo_word(table: &Table, row: u64, word: Word) {
 }
 
 /// Verifies that what a record names is there, or is carried by it, and matches its checksum.
-pub(super) fn verify_record(known: Known<'_>, record: &Record) -> Result<()> {
+pub(super) fn verify_record(known: Known<'_>, record: &Record<'_>) -> Result<()> {
     let table = known.table;
     match *record {
         Record::Row { rid, word, crc, ref value, .. } => {
@@ -184,7 +190,7 @@ pub(super) fn verify_record(known: Known<'_>, record: &Record) -> Result<()> {
 }
 
 /// Content of a record about an index' leaf.
-pub(super) fn leaf_record(record: &Record) -> Result<LeafRecord> {
+pub(super) fn leaf_record(record: &Record<'_>) -> Result<LeafRecord> {
     match *record {
         Record::Leaf { place, inserted, deleted, crc, .. } => Ok(LeafRecord { place, inserted, deleted, crc }),
         _ => Err(Error::damaged("log", 0, "the record is not one of an index' leaf")),

@@ -1,13 +1,14 @@
 //! Redo by several threads: what records change in one place is redone by one thread, in the order
 //! of their commits.
 //!
-//! Places are the pages of a directory, with the versions of their rows, and indexes. Each thread
-//! goes over all records and takes those of its share, so nothing waits between threads.
+//! Places are the pages of a directory, with the versions of their rows, and indexes: an entry is
+//! redone by its key, in whatever leaf has that now. What a record carries by value goes to the leaf
+//! that the record names, so there leaves are places. Each thread goes over all records and takes
+//! those of its share, so nothing waits between threads.
 
 use crate::error::Result;
-use crate::format::Record;
+use crate::format::{Record, Word};
 use crate::table::Table;
-use perdura_log::Recovery;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
@@ -22,46 +23,51 @@ pub(super) struct Share {
     of: u64,
 }
 
-/// A place that one thread redoes.
-#[derive(Hash)]
-enum Place {
-    Page(u64),
-    Index(Option<u16>),
-}
-
 impl Share {
     const ALL: Share = Share { number: 0, of: 1 };
 
     /// Whether the thread redoes a record of `table`.
-    pub(super) fn has(self, table: &Table, record: &Record) -> bool {
-        self.of == 1 || Share::of(table, record, self.of) == self.number
+    pub(super) fn has(self, table: &Table, record: &Record<'_>) -> bool {
+        // The numbers of a table's indexes follow one another: none of the threads has many more
+        // than the others.
+        let index = |place| table.index_list().number_at(table.chain(), place).map_or(0, u64::from);
+        self.has_place(table, record, |place| u64::from(table.id()) + index(place))
     }
 
-    fn of(table: &Table, record: &Record, shares: u64) -> u64 {
+    /// Whether the thread writes what a record of `table` carries.
+    pub(super) fn has_value(self, table: &Table, record: &Record<'_>) -> bool {
+        self.has_place(table, record, |place| spread(table, place.0))
+    }
+
+    fn has_place(self, table: &Table, record: &Record<'_>, of_leaf: impl Fn(Word) -> u64) -> bool {
+        if self.of == 1 {
+            return true;
+        }
         let place = match *record {
-            Record::Row { rid, .. } => Place::Page(table.directory().page_of(rid.row())),
+            Record::Row { rid, .. } => spread(table, table.directory().page_of(rid.row())),
             Record::Page { page, .. }
             | Record::Delta { page, .. }
             | Record::Deleted { page, .. }
-            | Record::Spilled { page, .. } => Place::Page(page),
-            Record::Leaf { place, .. } => Place::Index(table.index_list().number_at(table.chain(), place)),
+            | Record::Spilled { page, .. } => spread(table, page),
+            Record::Leaf { place, .. } => of_leaf(place),
         };
-        let mut hasher = FxHasher::default();
-        (table.id(), place).hash(&mut hasher);
-        // The upper bits depend on all of what was hashed.
-        (hasher.finish() >> 32) % shares
+        place % self.of == self.number
     }
 }
 
-/// Has `work` done for all shares of the redo of what `recovery` has found: each in a thread of its
-/// own if that is worth it. Each thread fences, by `fence`, what it has flushed.
-pub(super) fn each(
-    recovery: &Recovery,
-    fence: &(dyn Fn() + Sync),
-    work: &(dyn Fn(Share) -> Result<()> + Sync),
-) -> Result<()> {
+/// A number for a place of a table, whose bits all depend on all of the place's.
+fn spread(table: &Table, place: u64) -> u64 {
+    let mut hasher = FxHasher::default();
+    (table.id(), place).hash(&mut hasher);
+    let hash = hasher.finish();
+    hash ^ hash >> 32
+}
+
+/// Has `work` done for all shares of a redo of `bytes` bytes: each in a thread of its own if that is
+/// worth it. Each thread fences, by `fence`, what it has flushed.
+pub(super) fn each(bytes: u64, fence: &(dyn Fn() + Sync), work: &(dyn Fn(Share) -> Result<()> + Sync)) -> Result<()> {
     let fenced = |share| work(share).map(|()| fence());
-    let threads = threads(recovery.redo_bytes());
+    let threads = threads(bytes);
     if threads == 1 {
         return fenced(Share::ALL);
     }

@@ -17,7 +17,7 @@ pub(super) struct Values {
 
 impl Values {
     /// Those that `records` carry.
-    pub(super) fn of(records: &[Record]) -> Values {
+    pub(super) fn of(records: &[Record<'_>]) -> Values {
         let mut values = Values::default();
         for record in records {
             match record {

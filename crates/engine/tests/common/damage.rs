@@ -3,7 +3,9 @@
 
 use super::{reopen, row_bytes, try_rows};
 use perdura_engine::check::{Report, check};
-use perdura_engine::{Engine, Error, ErrorKind, Isolation};
+use perdura_engine::format::Record;
+use perdura_engine::{Engine, Error, ErrorKind, Isolation, LogConfig};
+use perdura_log::Recovery;
 use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::collections::BTreeMap;
@@ -161,4 +163,22 @@ fn outlives(subject: &Subject, medium: &Arc<dyn Medium>, engine: Engine) -> Resu
     engine.close();
     drop(engine);
     compare(&Engine::open(medium.clone(), super::small()).map_err(failed)?, "opened again")
+}
+
+/// The redo records in the log of a pool, those of prepared transactions last.
+pub fn log_records(image: &Image, config: &LogConfig) -> Vec<Record<'static>> {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image.clone()));
+    let recovery = Recovery::open(medium, config).unwrap();
+    let mut all = Vec::new();
+    let committed = recovery.committed.iter().map(|committed| &committed.bodies);
+    for body in committed.chain(recovery.prepared.iter().map(|prepared| &prepared.bodies)).flatten() {
+        // The records have their values there.
+        let mut rest: &'static [u8] = recovery.body(*body).to_vec().leak();
+        while let Some((record, then)) = Record::decode(rest) {
+            all.push(record);
+            rest = then;
+        }
+        assert!(rest.is_empty(), "whole records");
+    }
+    all
 }

@@ -1,9 +1,9 @@
 //! Pools whose log carries what small transactions write.
 
+use super::damage::log_records;
 use super::keyed::{Fields, Keyed, Kind, Rows, config};
 use perdura_engine::format::Record;
 use perdura_engine::{Config, Engine, Isolation, Rid, Session};
-use perdura_log::Recovery;
 use perdura_pmem::sim::Image;
 use perdura_pmem::{Medium, SimMedium};
 use std::sync::Arc;
@@ -30,28 +30,12 @@ pub fn pool() -> (Arc<SimMedium>, Engine) {
 }
 
 /// The redo records in the log of a pool, those of prepared transactions last.
-pub fn records(image: &Image) -> Vec<Record> {
-    let medium: Arc<dyn Medium> = Arc::new(SimMedium::from_image(image.clone()));
-    let recovery = Recovery::open(medium, &config().log).unwrap();
-    let mut all = Vec::new();
-    let committed = recovery.committed.iter().map(|committed| &committed.bodies);
-    for bodies in committed.chain(recovery.prepared.iter().map(|prepared| &prepared.bodies)) {
-        let mut each = |body: &[u8]| {
-            let mut rest = body;
-            while let Some((record, then)) = Record::decode(rest) {
-                all.push(record);
-                rest = then;
-            }
-            assert!(rest.is_empty(), "whole records");
-            Ok::<(), ()>(())
-        };
-        recovery.for_each_body(bodies, &mut each).unwrap();
-    }
-    all
+pub fn records(image: &Image) -> Vec<Record<'static>> {
+    log_records(image, &config().log)
 }
 
 /// Whether a record carries a version or entries.
-pub fn carries(record: &Record) -> bool {
+pub fn carries(record: &Record<'_>) -> bool {
     match record {
         Record::Row { value, .. } => value.is_some(),
         Record::Leaf { values, .. } => !values.is_empty(),
@@ -89,7 +73,7 @@ pub fn change(keyed: &Keyed, txn: &mut Session, rids: &[Rid]) {
 }
 
 /// A pool by value that crashed with records to redo, and these.
-pub fn crashed() -> (Image, Vec<Record>, Rows) {
+pub fn crashed() -> (Image, Vec<Record<'static>>, Rows) {
     let (medium, engine) = pool();
     let keyed = Keyed::create(&engine, "t", &KINDS);
     let mut txn = engine.session(Isolation::ReadCommitted);

@@ -68,7 +68,11 @@ impl TableWrites {
 
     /// Hands the redo records to `add` in the form `form`, none of more than `most` bytes. Called
     /// after [`TableWrites::settle`], and by reference after a fence.
-    pub(crate) fn log(&self, (most, form): (usize, RedoForm), add: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+    pub(crate) fn log(
+        &self,
+        (most, form): (usize, RedoForm),
+        add: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut records = TableRecords::new(&self.target, (most, form), add);
         self.touched.pages().try_for_each(|page| records.page(page))?;
         self.bulk.iter().flat_map(BulkInsert::records).try_for_each(&mut *add)?;
