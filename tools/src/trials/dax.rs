@@ -20,6 +20,8 @@ use machine::{FileSystem, Machine, Memory};
 
 /// Lines of the flights that are loaded.
 const LINES: usize = 20_000;
+/// The same for a disk that loses its cache: a cut waits for some seconds until that holds enough.
+const LINES_CUT: usize = 100_000;
 /// Lines that are acknowledged before the machine is killed: a number in this range.
 const KILLED_AFTER: std::ops::Range<usize> = 1_000..15_000;
 
@@ -51,8 +53,8 @@ pub fn power_cut(mut args: Args) -> Result<()> {
     let seed = args.option("--seed")?.unwrap_or_else(rand::random::<u64>);
     args.finish()?;
     println!("power-cut: seed {seed}");
-    let guest = Guest::build(LINES)?;
-    power_cut::run(&guest, LINES, cuts, &mut StdRng::seed_from_u64(seed)).with_context(|| format!("seed {seed}"))
+    let guest = Guest::build(LINES_CUT)?;
+    power_cut::run(&guest, LINES_CUT, cuts, &mut StdRng::seed_from_u64(seed)).with_context(|| format!("seed {seed}"))
 }
 
 /// Loads until a number of rows is acknowledged, kills the machine, and compares in a second one,
