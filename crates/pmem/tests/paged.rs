@@ -127,8 +127,8 @@ fn threads_that_fence_one_file_share_syncs_and_wait_for_them() {
     assert!((10..=80).contains(&syncs), "{syncs} syncs");
 }
 
-/// A store for which there is no block can meet a full device, and is killed by SIGBUS. A write past
-/// the cache to a block that is only reserved changes the file's block map.
+/// A store for which there is no block can meet a full device, and is killed by SIGBUS. A write
+/// past the cache to a block that is only reserved changes the file's block map.
 #[test]
 fn a_new_file_has_all_its_blocks() {
     let disk = Disk::new();

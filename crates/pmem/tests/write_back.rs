@@ -58,9 +58,9 @@ fn much_that_is_dirty_is_written_back_ahead() {
     assert_eq!(medium.sync_count(), syncs, "nobody has waited for that");
 }
 
-/// The kernel caches what is written at once as one folio, if the file system has large ones, and a
-/// store in a mapping makes a folio dirty as a whole: each of these stores would make 64 KiB or more
-/// dirty.
+/// The kernel caches what is written at once as one folio, if the file system has large ones, and
+/// a store in a mapping makes a folio dirty as a whole: each of these stores would make 64 KiB or
+/// more dirty.
 #[test]
 fn a_store_makes_one_page_dirty() {
     const PAGES: u64 = 32;

@@ -16,8 +16,8 @@ use crate::table::Table;
 use perdura_log::{Committed, Recovery};
 use perdura_pmem::Mutant;
 
-/// Redoes a share of the records of `commits`, in CSN order, in the tables that `table_of` knows. It
-/// flushes every store; the caller fences.
+/// Redoes a share of the records of `commits`, in CSN order, in the tables that `table_of` knows.
+/// It flushes every store; the caller fences.
 pub(super) fn redo<'a>(
     recovery: &Recovery,
     commits: &[&Committed],
@@ -39,8 +39,8 @@ pub(super) fn redo<'a>(
 }
 
 /// Writes what a share of the records carries by value, of `commits` and of prepared transactions,
-/// to the places that they name in the tables that `table_of` knows. Then the files are as if all of
-/// these had been by reference. It flushes every store; the caller fences.
+/// to the places that they name in the tables that `table_of` knows. Then the files are as if all
+/// of these had been by reference. It flushes every store; the caller fences.
 ///
 /// All of it comes before the redo of any record. That looks for the entries of a leaf which others
 /// have replaced by their bytes: it might take what a loser has left in a slot for an entry, before

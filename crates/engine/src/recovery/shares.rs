@@ -2,9 +2,9 @@
 //! of their commits.
 //!
 //! Places are the pages of a directory, with the versions of their rows, and indexes: an entry is
-//! redone by its key, in whatever leaf has that now. What a record carries by value goes to the leaf
-//! that the record names, so there leaves are places. Each thread goes over all records and takes
-//! those of its share, so nothing waits between threads.
+//! redone by its key, in whatever leaf has that now. What a record carries by value goes to the
+//! leaf that the record names, so there leaves are places. Each thread goes over all records and
+//! takes those of its share, so nothing waits between threads.
 
 use crate::error::Result;
 use crate::format::{Record, Word};
@@ -63,8 +63,8 @@ fn spread(table: &Table, place: u64) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Has `work` done for all shares of a redo of `bytes` bytes: each in a thread of its own if that is
-/// worth it. Each thread fences, by `fence`, what it has flushed.
+/// Has `work` done for all shares of a redo of `bytes` bytes: each in a thread of its own if that
+/// is worth it. Each thread fences, by `fence`, what it has flushed.
 pub(super) fn each(bytes: u64, fence: &(dyn Fn() + Sync), work: &(dyn Fn(Share) -> Result<()> + Sync)) -> Result<()> {
     let fenced = |share| work(share).map(|()| fence());
     let threads = threads(bytes);
