@@ -33,7 +33,7 @@ const LICENCES: [&str; 3] = ["LICENSE-MIT", "LICENSE-APACHE", "LICENSE-GPL-2.0"]
 pub fn make() -> Result<PathBuf> {
     plugin::build()?;
     process::cargo_build_release("perdura-cli")?;
-    let server = std::fs::read_to_string(paths::build().join("mariadb/DEBIAN_VERSION"))?;
+    let server = std::fs::read_to_string(paths::of_server("mariadb").join("DEBIAN_VERSION"))?;
     let server = server.trim().rsplit(':').next().unwrap_or_default().to_owned();
     let name = format!("perdura-{}-mariadb-{server}", env!("CARGO_PKG_VERSION"));
     let staging = paths::build().join(&name);
@@ -41,7 +41,7 @@ pub fn make() -> Result<PathBuf> {
         std::fs::remove_dir_all(&staging)?;
     }
     let library = format!("plugins/{}/ha_perdura.so", server.split('-').next().unwrap_or_default());
-    copy(&paths::build().join("plugin/ha_perdura.so"), &staging.join(library))?;
+    copy(&paths::of_server("plugin").join("ha_perdura.so"), &staging.join(library))?;
     copy(&release("perdura"), &staging.join("perdura"))?;
     for path in LICENCES.iter().chain(&PAGES) {
         copy(&paths::top().join(path), &staging.join(path))?;
