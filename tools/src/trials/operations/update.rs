@@ -18,7 +18,7 @@ const NEWER: &str = "10.11.99";
 
 /// Tries all of it. The server runs, with rows in first.t.
 pub fn try_out(machine: &mut Machine) -> Result<()> {
-    let packaged = std::fs::read_to_string(paths::build().join("mariadb/DEBIAN_VERSION"))?.trim().to_owned();
+    let packaged = std::fs::read_to_string(paths::of_server("mariadb").join("DEBIAN_VERSION"))?.trim().to_owned();
     refuses_updates_without_a_plugin(machine, &packaged)?;
     says_what_a_newer_server_misses(machine)?;
     builds_anew(machine)
@@ -92,7 +92,11 @@ fn builds_anew(machine: &mut Machine) -> Result<()> {
     machine.server().stop()?;
     std::fs::remove_dir_all(machine.at("home/plugins"))?;
     ensure!(machine.server().start().is_err(), "the server started without the engine");
-    let headers = paths::build();
+    let headers = machine.at("headers");
+    std::fs::create_dir(&headers)?;
+    for name in ["mariadb", "mariadb-src"] {
+        std::os::unix::fs::symlink(paths::of_server(name), headers.join(name))?;
+    }
     let output = script(machine, &format!("rebuild --headers {}", headers.display()))?;
     ensure!(output.status.success(), "rebuild: {}", String::from_utf8_lossy(&output.stderr));
     let picked = String::from_utf8_lossy(&script(machine, "pick")?.stderr).into_owned();
