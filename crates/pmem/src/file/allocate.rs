@@ -1,10 +1,12 @@
 //! The blocks of a file: allocated when it is created, so that no later store meets a full device.
 
+use super::mapping::PAGE;
 use crate::error::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Gives `file` its length and blocks; `what` names it in an error.
@@ -19,7 +21,7 @@ pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
             Err(Errno::INTR) => {}
             // Some file systems cannot; writing zeros allocates as well. What is written at once
             // the kernel may cache as one folio, all of which a store in a mapping makes dirty.
-            Err(Errno::OPNOTSUPP) => return write_zeros(file, len, 4 << 10).map_err(failed),
+            Err(Errno::OPNOTSUPP) => return write_zeros(file, 0..len, PAGE).map_err(failed),
             Err(errno) => return Err(failed(errno.into())),
         }
     }
@@ -29,14 +31,16 @@ pub(super) fn allocate(what: &str, file: &File, len: u64) -> Result<()> {
 /// more than to be written, on file systems that write in place. For files that are not mapped.
 pub(super) fn fill(what: &str, file: &File, len: u64) -> Result<()> {
     allocate(what, file, len)?;
-    write_zeros(file, len, 1 << 20).map_err(|source| Error::from_io(what, "writing zeros", len, source))
+    write_zeros(file, 0..len, 1 << 20).map_err(|source| Error::from_io(what, "writing zeros", len, source))
 }
 
-fn write_zeros(file: &File, len: u64, at_once: usize) -> io::Result<()> {
+/// Writes zeros to a range, `at_once` bytes at a time: no more than a page to a file that is
+/// mapped.
+pub(super) fn write_zeros(file: &File, range: Range<u64>, at_once: usize) -> io::Result<()> {
     let zeros = vec![0u8; at_once];
-    let mut offset = 0;
-    while offset < len {
-        let count = (len - offset).min(zeros.len() as u64);
+    let mut offset = range.start;
+    while offset < range.end {
+        let count = (range.end - offset).min(zeros.len() as u64);
         file.write_all_at(&zeros[..count as usize], offset)?;
         offset += count;
     }

@@ -3,6 +3,7 @@
 //! A journal names the same pages over and over, a line at a time: written as it comes, each line
 //! would be a write of its own, and the first of a page would wait for the page to be read.
 
+use crate::file::mapping::PAGE;
 use rustix::fs::{Advice, fadvise};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +12,6 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-pub(super) const PAGE: usize = 4096;
 /// Pages that are read ahead with others though nobody asks for them: fewer than this lie between.
 const GAP_PAGES: u64 = 4;
 

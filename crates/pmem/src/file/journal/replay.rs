@@ -5,9 +5,11 @@
 //! segments are voided, so a replay that is cut off is done again.
 
 use super::format::{self, BLOCK, Group, HEADER_BLOCKS, Header, Piece, SEGMENT_BYTES};
-use super::pages::{PAGE, Pages};
+use super::pages::Pages;
 use super::segment::{Home, Segment, is_segment};
 use crate::error::{Error, Result};
+use crate::file::allocate::write_zeros;
+use crate::file::mapping::PAGE;
 use crate::file::syncs::Syncs;
 use crate::medium::is_name;
 use crate::mutant::Mutant;
@@ -364,7 +366,7 @@ impl Target for Files<'_> {
         let before = open.pages.count();
         if bytes.is_none() && range.end - range.start >= LONG_ZEROS {
             open.write_pages()?;
-            write_zeros(&open.file, range).map_err(|source| open.failed(source))?;
+            write_zeros(&open.file, range, PAGE).map_err(|source| open.failed(source))?;
         } else {
             open.pages.put(range, bytes);
         }
@@ -405,18 +407,6 @@ impl Target for Noted<'_> {
         self.overlay.files.entry(name.to_owned()).or_default().push((range, bytes.map(Box::from)));
         Ok(())
     }
-}
-
-/// Writes zeros, page by page as [`Pages::write`] does.
-fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
-    let zeros = [0; PAGE];
-    let mut at = range.start;
-    while at < range.end {
-        let count = (range.end - at).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..count as usize], at)?;
-        at += count;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
