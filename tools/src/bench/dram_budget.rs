@@ -13,7 +13,7 @@ use super::report::Report;
 use super::sampling::Watch;
 use super::systems::{self, System};
 use crate::drive::server::Server;
-use crate::drive::sysbench::{self, TABLES};
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::{client, process};
 
 const TPS: &str = "tps";
@@ -41,18 +41,18 @@ const QUICK_TIME: Duration = Duration::from_secs(50);
 pub fn run(plan: &Plan) -> Result<Report> {
     sysbench::check()?;
     let plan = plan.until(QUICK_TIME);
-    let rows = plan.size(250_000, 130_000);
+    let tables = Tables::of_rows(plan.size(250_000, 130_000));
     let mut servers = Servers::start(&systems::chosen(&plan, &[System::Innodb, System::Perdura]))?;
     let medium = systems::medium(servers.last())?;
     if medium.contains(EMULATED) {
         servers.add(&systems::chosen(&plan, &[System::PerduraOptane]))?;
     }
     let systems = servers.systems();
-    servers.load(rows)?;
+    servers.load(tables)?;
     let bytes = data_bytes(servers.of(System::Innodb))?;
     let seconds = lasting(&plan).as_secs();
     let workload = format!(
-        "sysbench, {TABLES} tables of {rows} rows ({} MB in InnoDB), {THREADS} threads, runs of {seconds} s, POOL/SCRIPT: \
+        "sysbench, {tables} ({} MB in InnoDB), {THREADS} threads, runs of {seconds} s, POOL/SCRIPT: \
          InnoDB's buffer pool in percent of the data",
         bytes / 1_000_000
     );
@@ -66,7 +66,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     report.note(note.to_owned());
     for share in SHARES {
         servers.restart(bytes * share / 100, share == SHARES[0])?;
-        servers.warm(rows)?;
+        servers.warm(tables)?;
         let _watches = servers.watch(&plan);
         for (script, _) in SCRIPTS {
             let case = format!("{share}/{script}");
@@ -77,7 +77,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 runs += 1;
                 plan.running(system.name(), &case);
                 let server = servers.of(system);
-                let outcome = sysbench::run(server, script, rows, THREADS, lasting(&plan), seed)?;
+                let outcome = sysbench::run(server, script, tables, THREADS, lasting(&plan), seed)?;
                 report.add(system.name(), &case, TPS, "1/s", outcome.tps);
                 let resident = |field| Ok::<_, anyhow::Error>(process::status_bytes(server.pid(), field)? as f64);
                 report.add(system.name(), &case, PRIVATE, "B", resident("RssAnon")?);
@@ -138,14 +138,14 @@ impl Servers {
     }
 
     /// Fills all. InnoDB's buffer pool is larger than the data then.
-    fn load(&self, rows: u64) -> Result<()> {
-        self.at_once(|system, server| sysbench::prepare(server, system.engine(), rows))
+    fn load(&self, tables: Tables) -> Result<()> {
+        self.at_once(|system, server| sysbench::prepare(server, system.engine(), tables))
     }
 
     /// Fills the buffer pool with what the runs look at, and gives the sessions their memory.
-    fn warm(&self, rows: u64) -> Result<()> {
+    fn warm(&self, tables: Tables) -> Result<()> {
         let second = Duration::from_secs(1);
-        self.at_once(|_, server| sysbench::run(server, "point_select", rows, THREADS, second, 1).map(drop))
+        self.at_once(|_, server| sysbench::run(server, "point_select", tables, THREADS, second, 1).map(drop))
     }
 
     fn at_once(&self, work: impl Fn(System, &Server) -> Result<()> + Sync) -> Result<()> {

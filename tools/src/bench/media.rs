@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use super::plan::Plan;
 use super::report::Report;
 use super::systems;
-use crate::drive::sysbench::{self, TABLES};
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::{client, paths, process};
 use side::{BYTES, JUDGED, Placement, Side, TPS, lasting};
 
@@ -29,7 +29,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     sysbench::check()?;
     std::fs::create_dir_all(paths::disk()).with_context(|| format!("PERDURA_DISK_DIR={}", paths::disk().display()))?;
     let plan = &plan.until(QUICK_TIME);
-    let rows = plan.size(100_000, 10_000);
+    let tables = Tables::of_rows(plan.size(100_000, 10_000));
     let mut sides = vec![Side::start("innodb", Placement::Ssd, &[])?];
     if !plan.quick {
         sides.push(Side::start("innodb_nodw", Placement::Ssd, &[])?);
@@ -41,14 +41,14 @@ pub fn run(plan: &Plan) -> Result<Report> {
     }
     let last = &sides.last().expect("InnoDB takes part").server;
     let workload = format!(
-        "sysbench, {TABLES} tables of {rows} rows, runs of {} s, PLACEMENT/SCRIPT/THREADS; LOAD DATA; restart after kill -9",
+        "sysbench, {tables}, runs of {} s, PLACEMENT/SCRIPT/THREADS; LOAD DATA; restart after kill -9",
         lasting(plan).as_secs()
     );
     let mut report = Report::new("media", workload, systems::medium(last)?);
     let disk = process::mount(&paths::disk()).map_or_else(|| "unknown".to_owned(), |(kind, _)| kind);
     report.note(format!("the disk: {disk}; InnoDB: innodb_flush_log_at_trx_commit=1, redo log by pwrite"));
     for side in &sides {
-        sysbench::prepare(&side.server, side.engine, rows)?;
+        sysbench::prepare(&side.server, side.engine, tables)?;
     }
     let rounds = if plan.quick { 1 } else { 3 };
     for (script, threads) in ON_DISK {
@@ -56,7 +56,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
             for side in &sides {
                 let is_wanted = side.placement == Placement::Ssd || (script, threads) == JUDGED;
                 if is_wanted && plan.has_time(lasting(plan)) {
-                    side.run(plan, (script, threads), rows, round, &mut report)?;
+                    side.run(plan, (script, threads), tables, round, &mut report)?;
                 }
             }
         }

@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::program;
 use super::report::Report;
 use super::systems;
-use crate::drive::sysbench::{self, TABLES};
+use crate::drive::sysbench::{self, Tables};
 
 /// Name of each system, and its settings.
 const PATHS: [(&str, &str); 6] = [
@@ -50,17 +50,17 @@ const ROUNDS: usize = 3;
 pub fn run(plan: &Plan) -> Result<Report> {
     sysbench::check()?;
     let plan = &plan.until(QUICK_TIME);
-    let rows = plan.size(100_000, 5_000);
-    let mut sides = vec![Side::innodb(plan, rows)?];
+    let tables = plan.tables(Tables::of_rows(plan.size(100_000, 5_000)));
+    let mut sides = vec![Side::innodb(plan, tables)?];
     if plan.perdura {
         for (name, setting) in PATHS {
-            sides.push(Side::perdura(plan, name, &[setting], rows)?);
+            sides.push(Side::perdura(plan, name, &[setting], tables)?);
         }
     }
     let warehouses = plan.warehouses.unwrap_or(1);
     let medium = systems::medium(&sides.last().expect("InnoDB takes part").server)?;
     let workload = format!(
-        "sysbench, {TABLES} tables of {rows} rows, and TPC-C, {warehouses} warehouses; runs of {} s; cases: threads of write_only, \
+        "sysbench, {tables}, and TPC-C, {warehouses} warehouses; runs of {} s; cases: threads of write_only, \
          SCRIPT/THREADS, wa/GRANULARITY",
         plan.lasting().as_secs()
     );
@@ -84,7 +84,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         if plan.perdura {
             let lines = program::run("log", &["paths"], plan)?;
             program::add(&mut report, &lines, &[(TPS, "1/s"), (CPU, "us")])?;
-            others(plan, rows, is_emulated, &mut report)?;
+            others(plan, tables, is_emulated, &mut report)?;
         }
     }
     judge(&mut report);
@@ -119,9 +119,9 @@ fn at_eight_threads(plan: &Plan, warehouses: u32, sides: &mut [Side], report: &m
 }
 
 /// Servers with other settings: the model of Optane, and the granularities of the write-ahead.
-fn others(plan: &Plan, rows: u64, is_emulated: bool, report: &mut Report) -> Result<()> {
+fn others(plan: &Plan, tables: Tables, is_emulated: bool, report: &mut Report) -> Result<()> {
     let mut run = |name: &str, settings: &[&str], case: &str| -> Result<()> {
-        let mut side = Side::perdura(plan, name, settings, rows)?;
+        let mut side = Side::perdura(plan, name, settings, tables)?;
         (1..=ROUNDS).try_for_each(|round| side.sysbench(plan, case, ("write_only", JUDGED), round, report))
     };
     if is_emulated {

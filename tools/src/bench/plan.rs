@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::sampling::{Recorder, Watch};
 use crate::drive::server::Server;
+use crate::drive::sysbench::Tables;
 
 /// When a quick run has lasted this long, it begins no further round.
 const QUICK_TIME: Duration = Duration::from_secs(40);
@@ -21,6 +22,8 @@ pub struct Plan {
     pub warehouses: Option<u32>,
     /// Threads of `sysbench` and of write_only in `nflog`, if the command line names a number.
     pub threads: Option<u32>,
+    /// Tables of `nflog`, if the command line names a number, and rows of each.
+    tables: (Option<u32>, Option<u64>),
     /// Takes samples of the processes, if the command line asks for them.
     pub recorder: Option<&'static Recorder>,
     begun: Instant,
@@ -37,6 +40,7 @@ impl Plan {
             seconds: None,
             warehouses: None,
             threads: None,
+            tables: (None, None),
             recorder: None,
             begun: Instant::now(),
             time,
@@ -56,6 +60,17 @@ impl Plan {
     /// The same with so many threads of a client.
     pub fn with_threads(self, threads: Option<u32>) -> Self {
         Self { threads, ..self }
+    }
+
+    /// The same with so many tables of sysbench, of so many rows.
+    pub fn with_tables(self, count: Option<u32>, rows: Option<u64>) -> Self {
+        Self { tables: (count, rows), ..self }
+    }
+
+    /// The tables of sysbench: `usual`, but for what the command line says.
+    pub fn tables(&self, usual: Tables) -> Tables {
+        let (count, rows) = self.tables;
+        Tables { count: count.unwrap_or(usual.count), rows: rows.unwrap_or(usual.rows) }
     }
 
     /// The same, with samples of the processes.

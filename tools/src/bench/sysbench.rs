@@ -15,7 +15,7 @@ use super::pair::{self, Pair};
 use super::plan::Plan;
 use super::report::Report;
 use super::systems::{self, System};
-use crate::drive::sysbench::{self as tool, TABLES};
+use crate::drive::sysbench::{self as tool, Tables};
 use crate::shared::client;
 
 const TPS: &str = "tps";
@@ -30,20 +30,20 @@ const ALL_TIME: Duration = Duration::from_secs(51);
 /// All cases, first without a binary log.
 pub fn run(plan: &Plan) -> Result<Report> {
     tool::check()?;
-    let rows = plan.size(100_000, 25_000);
+    let tables = Tables::of_rows(plan.size(100_000, 25_000));
     let mut pair = Pair::start(plan, &[])?;
     let workload = format!(
-        "sysbench, {TABLES} tables of {rows} rows with a secondary key, runs of {} s, SCRIPT/THREADS",
+        "sysbench, {tables} with a secondary key, runs of {} s, SCRIPT/THREADS",
         workload::lasting(plan).as_secs()
     );
     let mut report = pair.report("sysbench", workload)?;
     for &system in &pair.systems {
-        tool::prepare(pair.of(system), system.engine(), rows)?;
+        tool::prepare(pair.of(system), system.engine(), tables)?;
         keep_copy(&pair, system)?;
     }
-    Part { plan: plan.until(PLAIN_TIME), pair: &pair, rows, binary_log: false }.measure(&mut report)?;
+    Part { plan: plan.until(PLAIN_TIME), pair: &pair, tables, binary_log: false }.measure(&mut report)?;
     pair.restart_with_binary_log()?;
-    Part { plan: plan.until(ALL_TIME), pair: &pair, rows, binary_log: true }.measure(&mut report)?;
+    Part { plan: plan.until(ALL_TIME), pair: &pair, tables, binary_log: true }.measure(&mut report)?;
     judge(plan, &mut report);
     Ok(report)
 }
@@ -52,7 +52,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
 struct Part<'a> {
     plan: Plan,
     pair: &'a Pair,
-    rows: u64,
+    tables: Tables,
     binary_log: bool,
 }
 
@@ -62,11 +62,18 @@ impl Part<'_> {
         let _watches = self.pair.watch(&self.plan);
         let both = (workload::lasting(&self.plan) + Duration::from_millis(700)) * systems.len() as u32;
         let rounds = if self.plan.quick { 1 } else { workload::ROUNDS };
+        let mut is_aged = false;
         for case in workload::cases(&self.plan, self.binary_log) {
-            let name = name(case, self.binary_log);
-            if !self.plan.has_time(both) {
+            let name = case.name(self.binary_log);
+            let ages = case.is_aged && !is_aged;
+            let aging = if ages { workload::aging(&self.plan) * systems.len() as u32 } else { Duration::ZERO };
+            if !self.plan.has_time(aging + both) {
                 report.note(format!("{name}: left out, the quick run was late"));
                 continue;
+            }
+            if ages {
+                systems.iter().try_for_each(|&system| self.age(system, case.threads))?;
+                is_aged = true;
             }
             let mut runs = 0;
             systems::rounds(&self.plan, rounds, systems, |system| {
@@ -80,6 +87,12 @@ impl Part<'_> {
         Ok(())
     }
 
+    /// Writes the tables for a while.
+    fn age(&self, system: System, threads: u32) -> Result<()> {
+        let lasting = workload::aging(&self.plan);
+        tool::run(self.pair.of(system), workload::AGING, self.tables, threads, lasting, 1).map(drop)
+    }
+
     fn run(&self, system: System, case: Case, name: &str, seed: usize, report: &mut Report) -> Result<()> {
         let server = self.pair.of(system);
         if self.binary_log {
@@ -88,10 +101,10 @@ impl Part<'_> {
         }
         self.plan.running(system.name(), name);
         let lasting = workload::lasting(&self.plan);
-        let run = || tool::run(server, case.script.name, self.rows, case.threads, lasting, seed);
+        let run = || tool::run(server, case.script.name, self.tables, case.threads, lasting, seed);
         let (outcome, cpu) = pair::server_cpu(server, run)?;
         if case.script.name == "delete" {
-            refill(self.pair, system)?;
+            refill(self.pair, system, self.tables)?;
         }
         let transactions = outcome.transactions as f64;
         let mut add = |metric, unit, value| report.add(system.name(), name, metric, unit, value);
@@ -103,10 +116,6 @@ impl Part<'_> {
     }
 }
 
-fn name(case: Case, binary_log: bool) -> String {
-    format!("{}{}/{}", if binary_log { "binlog/" } else { "" }, case.script.name, case.threads)
-}
-
 /// Keeps the rows of the first table for [`refill`].
 fn keep_copy(pair: &Pair, system: System) -> Result<()> {
     let statements = ["CREATE TABLE kept LIKE sbtest1", "INSERT INTO kept SELECT * FROM sbtest1"];
@@ -116,9 +125,9 @@ fn keep_copy(pair: &Pair, system: System) -> Result<()> {
 /// Puts rows back that were deleted. Otherwise the deletes of a fast engine would soon find no row,
 /// and be faster still; and scripts that delete a row and insert it again would meet in rows that
 /// are missing, which ends sysbench with a duplicate key.
-fn refill(pair: &Pair, system: System) -> Result<()> {
+fn refill(pair: &Pair, system: System, tables: Tables) -> Result<()> {
     let mut connection = pair.of(system).connect()?;
-    for table in 1..=TABLES {
+    for table in 1..=tables.count {
         let refill = format!(
             "INSERT INTO sbtest{table} SELECT * FROM kept
              WHERE NOT EXISTS (SELECT 1 FROM sbtest{table} AS found WHERE found.id = kept.id)"
@@ -132,8 +141,12 @@ fn judge(plan: &Plan, report: &mut Report) {
     for binary_log in [false, true] {
         let cases = workload::cases(plan, binary_log);
         for case in cases.into_iter().filter(|case| case.threads == JUDGED) {
-            let (tps_least, cpu_most) = if case.script.writes { (1.25, 0.7) } else { (1.1, 0.85) };
-            let name = name(case, binary_log);
+            let (tps_least, cpu_most) = match (case.is_aged, case.script.writes) {
+                (true, _) => (1.05, 0.95),
+                (false, true) => (1.25, 0.7),
+                (false, false) => (1.1, 0.85),
+            };
+            let name = case.name(binary_log);
             let tps = report.paired("perdura", "innodb", &name, TPS, |own, peer| own / peer);
             report.at_least(&format!("{name}: tps, perdura / innodb"), tps, tps_least);
             if binary_log {

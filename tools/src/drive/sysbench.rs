@@ -1,5 +1,6 @@
 //! The program sysbench: its command line and the figures that it prints.
 
+use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,33 +29,63 @@ pub fn check() -> Result<()> {
     process::output(Command::new("sysbench").arg("--version")).map(drop).context(MISSING)
 }
 
-/// Tables of each system.
-pub const TABLES: u32 = 4;
+/// The tables of a system.
+#[derive(Clone, Copy)]
+pub struct Tables {
+    /// How many there are.
+    pub count: u32,
+    /// Rows of each.
+    pub rows: u64,
+}
 
-fn command(server: &Server, script: &str, rows: u64, threads: u32) -> Command {
+impl Tables {
+    /// Four tables.
+    pub const fn of_rows(rows: u64) -> Tables {
+        Tables { count: 4, rows }
+    }
+}
+
+impl fmt::Display for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tables of {} rows", self.count, self.rows)
+    }
+}
+
+fn command(server: &Server, script: &str, tables: Tables, threads: u32) -> Command {
     let mut command = Command::new("sysbench");
     command.arg(format!("oltp_{script}")).arg("--db-driver=mysql").arg("--mysql-user=root").arg("--mysql-db=test");
     command.arg(format!("--mysql-socket={}", server.socket().display()));
-    command.arg(format!("--tables={TABLES}")).arg(format!("--table-size={rows}")).arg(format!("--threads={threads}"));
+    command.arg(format!("--tables={}", tables.count)).arg(format!("--table-size={}", tables.rows));
+    command.arg(format!("--threads={threads}"));
     command
 }
 
+/// Tables that are filled at once.
+const FILLED_AT_ONCE: u32 = 4;
+
 /// Makes and fills the tables.
-pub fn prepare(server: &Server, engine: &str, rows: u64) -> Result<()> {
-    let mut command = command(server, "write_only", rows, TABLES);
+pub fn prepare(server: &Server, engine: &str, tables: Tables) -> Result<()> {
+    let mut command = command(server, "write_only", tables, tables.count.min(FILLED_AT_ONCE));
     command.arg(format!("--mysql-storage-engine={engine}")).arg("prepare");
     process::output(&mut command).with_context(|| format!("{engine}: cannot fill the tables"))?;
     // Both engines' optimizer statistics are exact when the first run begins.
     let mut connection = server.connect()?;
-    for table in 1..=TABLES {
+    for table in 1..=tables.count {
         client::execute(&mut connection, &[format!("ANALYZE TABLE sbtest{table}")])?;
     }
     Ok(())
 }
 
 /// One run of a script. `seed` makes the choice of rows the same for each system.
-pub fn run(server: &Server, script: &str, rows: u64, threads: u32, lasting: Duration, seed: usize) -> Result<Outcome> {
-    let mut command = command(server, script, rows, threads);
+pub fn run(
+    server: &Server,
+    script: &str,
+    tables: Tables,
+    threads: u32,
+    lasting: Duration,
+    seed: usize,
+) -> Result<Outcome> {
+    let mut command = command(server, script, tables, threads);
     command.arg(format!("--time={}", lasting.as_secs())).arg(format!("--rand-seed={seed}"));
     command.args(["--percentile=99", "run"]);
     let text = process::output(&mut command)

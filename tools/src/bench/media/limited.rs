@@ -5,15 +5,15 @@ use anyhow::Result;
 use super::side::{JUDGED, Placement, Side, TPS, lasting};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
-use crate::drive::sysbench;
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::memory_limit::MemoryLimit;
 
 /// Memory of a server.
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Of it InnoDB's buffer pool: the rest is the server's own.
 const POOL_BYTES: u64 = 320 << 20;
-/// Rows of a table: the four have some 1 GB.
-const ROWS: u64 = 1_100_000;
+/// They have some 1 GB.
+const TABLES: Tables = Tables::of_rows(1_100_000);
 
 pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
     let (script, threads) = JUDGED;
@@ -22,7 +22,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
     for name in names {
         let extra = [format!("--innodb-buffer-pool-size={POOL_BYTES}")];
         let mut side = Side::start(name, Placement::Ssd, &extra)?;
-        sysbench::prepare(&side.server, side.engine, ROWS)?;
+        sysbench::prepare(&side.server, side.engine, TABLES)?;
         let limit = match MemoryLimit::new(name, LIMIT_BYTES) {
             Ok(limit) => limit,
             Err(error) => {
@@ -34,7 +34,7 @@ pub(super) fn run(plan: &Plan, report: &mut Report) -> Result<()> {
         side.server.restart_with(&[])?;
         limit.add(side.server.pid())?;
         for round in 1..=3 {
-            let outcome = sysbench::run(&side.server, script, ROWS, threads, lasting(plan) * 2, round)?;
+            let outcome = sysbench::run(&side.server, script, TABLES, threads, lasting(plan) * 2, round)?;
             report.add(side.name, &case, TPS, "1/s", outcome.tps);
         }
         drop(side);

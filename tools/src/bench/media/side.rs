@@ -8,7 +8,7 @@ use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::bench::systems::{self, System};
 use crate::drive::server::{Options, Place, Server};
-use crate::drive::sysbench;
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::{device, paths};
 
 pub(super) const TPS: &str = "tps";
@@ -67,14 +67,14 @@ impl Side {
         &self,
         plan: &Plan,
         (script, threads): (&str, u32),
-        rows: u64,
+        tables: Tables,
         seed: usize,
         report: &mut Report,
     ) -> Result<()> {
         let case = format!("{}/{script}/{threads}", self.placement.name());
         plan.running(self.name, &case);
         let before = device::bytes_written(&paths::disk())?;
-        let outcome = sysbench::run(&self.server, script, rows, threads, lasting(plan), seed)?;
+        let outcome = sysbench::run(&self.server, script, tables, threads, lasting(plan), seed)?;
         let after = device::bytes_written(&paths::disk())?;
         report.add(self.name, &case, TPS, "1/s", outcome.tps);
         if let (Some(before), Some(after)) = (before, after) {

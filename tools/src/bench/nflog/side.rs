@@ -12,7 +12,7 @@ use crate::bench::sampling::Watch;
 use crate::bench::systems::{self, System};
 use crate::bench::tpcc::Company;
 use crate::drive::server::{Options, Server};
-use crate::drive::sysbench;
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::{client, paths, process};
 
 pub const TPS: &str = "tps";
@@ -24,7 +24,7 @@ const PRIVATE: &str = "private_mib";
 /// A system with its server, whose tables of sysbench are filled.
 pub struct Side {
     pub name: String,
-    rows: u64,
+    tables: Tables,
     engine: &'static str,
     company: Option<Company>,
     // Before its server.
@@ -33,25 +33,25 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn perdura(plan: &Plan, name: &str, settings: &[&str], rows: u64) -> Result<Self> {
+    pub fn perdura(plan: &Plan, name: &str, settings: &[&str], tables: Tables) -> Result<Self> {
         let mut options = systems::options(true);
         options.extra.extend(settings.iter().map(|setting| (*setting).to_owned()));
-        Self::start(plan, name, System::Perdura, options, rows)
+        Self::start(plan, name, System::Perdura, options, tables)
     }
 
     /// InnoDB, which writes its log with pwrite where that can be had: on /dev/shm it would map it,
     /// and a mount needs root.
-    pub fn innodb(plan: &Plan, rows: u64) -> Result<Self> {
+    pub fn innodb(plan: &Plan, tables: Tables) -> Result<Self> {
         let own_log_mount = process::is_root() && process::is_in_dram(&paths::medium());
         let options = Options { own_log_mount, ..systems::options(false) };
-        Self::start(plan, "innodb", System::Innodb, options, rows)
+        Self::start(plan, "innodb", System::Innodb, options, tables)
     }
 
-    fn start(plan: &Plan, name: &str, system: System, options: Options, rows: u64) -> Result<Self> {
+    fn start(plan: &Plan, name: &str, system: System, options: Options, tables: Tables) -> Result<Self> {
         let (engine, server) = (system.engine(), Server::start_new(options)?);
-        sysbench::prepare(&server, engine, rows)?;
+        sysbench::prepare(&server, engine, tables)?;
         let watch = plan.watch(name, &server);
-        Ok(Self { name: name.to_owned(), rows, engine, company: None, _watch: watch, server })
+        Ok(Self { name: name.to_owned(), tables, engine, company: None, _watch: watch, server })
     }
 
     /// Fills the tables of TPC-C.
@@ -69,9 +69,9 @@ impl Side {
         round: usize,
         report: &mut Report,
     ) -> Result<()> {
-        let rows = self.rows;
+        let tables = self.tables;
         self.measured(plan, case, report, |side| {
-            let outcome = sysbench::run(&side.server, script, rows, threads, plan.lasting(), round)?;
+            let outcome = sysbench::run(&side.server, script, tables, threads, plan.lasting(), round)?;
             Ok((outcome.transactions, outcome.tps))
         })
     }

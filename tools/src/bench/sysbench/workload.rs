@@ -43,15 +43,31 @@ pub struct Case {
     pub script: Script,
     /// Sessions at once.
     pub threads: u32,
+    /// Whether the tables were written for a while before.
+    pub is_aged: bool,
 }
+
+impl Case {
+    /// Its name in a report.
+    pub fn name(&self, binary_log: bool) -> String {
+        let prefix = if binary_log { "binlog/" } else { "" };
+        let aged = if self.is_aged { "aged/" } else { "" };
+        format!("{prefix}{aged}{}/{}", self.script.name, self.threads)
+    }
+}
+
+/// Scripts that run on aged tables as well, and the one that ages them.
+const ON_AGED: [&str; 2] = ["read_only", "read_write"];
+pub const AGING: &str = "write_only";
 
 /// Cases in the order in which they run. A quick run has the most telling ones first and leaves out
 /// those that time does not allow.
 pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
     let of = |name: &str, threads| {
         let script = *SCRIPTS.iter().find(|script| script.name == name).expect("a script of the list");
-        Case { script, threads }
+        Case { script, threads, is_aged: false }
     };
+    let aged = |threads| ON_AGED.map(|name| Case { is_aged: true, ..of(name, threads) });
     if plan.quick {
         let names: &[(&str, u32)] = if binary_log {
             &[("write_only", 16), ("update_non_index", 16)]
@@ -61,16 +77,27 @@ pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
                 ("point_select", 16),
                 ("read_write", 16),
                 ("update_index", 16),
-                ("write_only", 1),
-                ("insert", 16),
-                ("read_only", 16),
             ]
         };
-        return names.iter().map(|(name, threads)| of(name, *threads)).collect();
+        let plain = names.iter().map(|(name, threads)| of(name, *threads));
+        if binary_log {
+            return plain.collect();
+        }
+        let last = [("insert", 16), ("read_only", 16), ("write_only", 1)].map(|(name, threads)| of(name, threads));
+        return plain.chain(aged(JUDGED)).chain(last).collect();
     }
     let scripts = SCRIPTS.iter().filter(|script| script.logged || !binary_log);
     let threads = plan.threads.map_or(vec![1, 4, 16, 64], |threads| vec![threads]);
-    scripts.flat_map(|&script| threads.iter().map(move |&threads| Case { script, threads })).collect()
+    let on_aged = aged(plan.threads.unwrap_or(JUDGED)).into_iter().filter(|_| !binary_log);
+    let of_script = |&script| threads.iter().map(move |&threads| Case { script, threads, is_aged: false });
+    let (resizing, others): (Vec<_>, Vec<_>) = scripts.partition(|script| ["delete", "insert"].contains(&script.name));
+    let others = others.into_iter().flat_map(of_script);
+    others.chain(on_aged).chain(resizing.into_iter().flat_map(of_script)).collect()
+}
+
+/// How long the tables are written before the cases on aged tables.
+pub fn aging(plan: &Plan) -> Duration {
+    Duration::from_secs(plan.size(60, 5))
 }
 
 /// How long a run lasts.
@@ -88,7 +115,7 @@ mod tests {
     fn every_script_runs_with_the_threads_by_which_it_is_judged() {
         let full = Plan::new(false, true);
         let judged = |binary_log| cases(&full, binary_log).iter().filter(|case| case.threads == JUDGED).count();
-        assert_eq!((judged(false), judged(true)), (8, 6));
+        assert_eq!((judged(false), judged(true)), (10, 6));
         assert!(cases(&Plan::new(true, true), true).iter().all(|case| case.script.logged));
     }
 }

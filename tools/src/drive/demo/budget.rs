@@ -7,11 +7,11 @@ use anyhow::Result;
 
 use super::heading::heading;
 use crate::drive::server::{Options, Server};
-use crate::drive::sysbench::{self, TABLES};
+use crate::drive::sysbench::{self, Tables};
 use crate::shared::process;
 
 /// Rows of each table: some 120 MB in InnoDB.
-const ROWS: u64 = 130_000;
+const TABLES: Tables = Tables::of_rows(130_000);
 /// The smallest buffer pool that InnoDB takes with pages of 16 KiB, which is a twentieth of that.
 const POOL: &str = "--innodb-buffer-pool-size=6M";
 /// The server's own tables do not need InnoDB.
@@ -32,14 +32,14 @@ pub fn compare() -> Result<()> {
     };
     let servers = ENGINES.into_iter().map(start).collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
-        let load = |(server, engine)| scope.spawn(move || sysbench::prepare(server, engine, ROWS));
+        let load = |(server, engine)| scope.spawn(move || sysbench::prepare(server, engine, TABLES));
         let loaders: Vec<_> = servers.iter().zip(ENGINES).map(load).collect();
         loaders.into_iter().try_for_each(|loader| loader.join().expect("a loader does not panic"))
     })?;
-    println!("  {TABLES} tables of {ROWS} rows, {THREADS} sessions, transactions a second");
+    println!("  {TABLES}, {THREADS} sessions, transactions a second");
     println!("  {:<14} {:>12} {:>12} {:>8}", "", ENGINES[0], ENGINES[1], "");
     for script in SCRIPTS {
-        let run = |server| Ok(sysbench::run(server, script, ROWS, THREADS, LASTING, 1)?.tps);
+        let run = |server| Ok(sysbench::run(server, script, TABLES, THREADS, LASTING, 1)?.tps);
         let tps = servers.iter().map(run).collect::<Result<Vec<_>>>()?;
         println!("  {script:<14} {:>12.0} {:>12.0} {:>6.1} x", tps[0], tps[1], tps[1] / tps[0]);
     }
