@@ -394,7 +394,13 @@ impl PerduraCursor {
     }
 
     pub(super) fn current(&self) -> Outcome<Rid> {
-        self.row().ok_or_else(|| Failure::new(PerduraCode::NotFound, "no row was read to be changed"))
+        self.row().ok_or_else(PerduraCursor::no_row)
+    }
+
+    /// The failure of a call that is about a row before one was found.
+    #[cold]
+    pub(super) fn no_row() -> Failure {
+        Failure::new(PerduraCode::NotFound, "no row was read")
     }
 
     /// Replaces the current row.

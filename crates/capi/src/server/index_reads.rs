@@ -148,7 +148,7 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn row_of_entry(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
-        let rid = self.current()?;
+        let rid = self.index.row_to_read().ok_or_else(PerduraCursor::no_row)?;
         self.rid = Some(rid);
         session.rows_not_read = session.rows_not_read.saturating_sub(1);
         match session.txn.read(&self.table, rid, ReadView::Snapshot)? {

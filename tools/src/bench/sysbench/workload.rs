@@ -69,22 +69,14 @@ pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
     };
     let aged = |threads| ON_AGED.map(|name| Case { is_aged: true, ..of(name, threads) });
     if plan.quick {
-        let names: &[(&str, u32)] = if binary_log {
-            &[("write_only", 16), ("update_non_index", 16)]
-        } else {
-            &[
-                ("write_only", 16),
-                ("point_select", 16),
-                ("read_write", 16),
-                ("update_index", 16),
-            ]
-        };
-        let plain = names.iter().map(|(name, threads)| of(name, *threads));
+        let named = |names: &[(&str, u32)]| names.iter().map(|(name, threads)| of(name, *threads)).collect();
         if binary_log {
-            return plain.collect();
+            return named(&[("write_only", 16), ("update_non_index", 16)]);
         }
-        let last = [("insert", 16), ("read_only", 16), ("write_only", 1)].map(|(name, threads)| of(name, threads));
-        return plain.chain(aged(JUDGED)).chain(last).collect();
+        let first: Vec<Case> = named(&[("write_only", 16), ("point_select", 16)]);
+        let last: Vec<Case> =
+            named(&[("read_write", 16), ("update_index", 16), ("insert", 16), ("read_only", 16), ("write_only", 1)]);
+        return first.into_iter().chain(aged(JUDGED)).chain(last).collect();
     }
     let scripts = SCRIPTS.iter().filter(|script| script.logged || !binary_log);
     let threads = plan.threads.map_or(vec![1, 4, 16, 64], |threads| vec![threads]);
