@@ -1,4 +1,4 @@
-"""Django's MySQL backend, driven by PyMySQL, without foreign keys: the same for both engines that `cargo xtask django` compares."""
+"""Django's MySQL backend, driven by PyMySQL: the same for both engines that `cargo xtask django` compares."""
 
 import pymysql
 

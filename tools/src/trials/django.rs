@@ -1,9 +1,8 @@
 //! Django's own test suite on a server with every table in one engine: once InnoDB, once Perdura.
 //!
 //! The suite and its driver come from PyPI in the versions of tests/django/requirements.txt, into
-//! build/django. Both engines run without foreign keys: the backend in tests/django says so to
-//! Django. A test counts as failed if it fails with Perdura and not with
-//! InnoDB.
+//! build/django. The backend in tests/django tells Django that either engine is InnoDB, so both get
+//! the same statements. A test counts as failed if it fails with Perdura and not with InnoDB.
 
 use std::collections::BTreeSet;
 use std::fs::File;
