@@ -21,7 +21,8 @@ use anyhow::{Result, bail};
 use drive::{demo, kv, package, plugin, serve};
 use shared::args::Args;
 use shared::paths;
-use trials::{crash_server, dax, django, explore, key_damage, mtr, operations, replication, schemas, sim};
+use trials::applications::django;
+use trials::{crash_server, dax, explore, key_damage, mtr, operations, replication, schemas, sim};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND

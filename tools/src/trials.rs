@@ -1,9 +1,9 @@
-//! Tests that run whole products: the server's own suites, crashes, replication, backup, the crash
-//! explorer and the simulator.
+//! Tests that run whole products: suites of the server's and of others, crashes, replication,
+//! backup, the crash explorer and the simulator.
 
+pub mod applications;
 pub mod crash_server;
 pub mod dax;
-pub mod django;
 pub mod explore;
 pub mod key_damage;
 pub mod mtr;
