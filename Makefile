@@ -72,6 +72,7 @@ test-long: setup
 	cargo xtask power-cut --seed $$RANDOM
 	cargo xtask tpcds
 	cargo xtask django
+	cargo xtask sqlalchemy
 
 verify:
 	@scripts/setup-packages.sh

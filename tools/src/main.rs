@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use drive::{demo, kv, package, plugin, serve};
 use shared::args::Args;
 use shared::paths;
-use trials::applications::django;
+use trials::applications::{django, sqlalchemy};
 use trials::{crash_server, dax, explore, key_damage, mtr, operations, replication, schemas, sim};
 
 const USAGE: &str = "\
@@ -63,6 +63,7 @@ usage: cargo xtask COMMAND
   tpcds [qNN...] [--pairs N] [--json FILE]     the 99 queries of TPC-DS in Perdura and InnoDB: same answers, none at more than
                                                twice the time
   django [LABEL...]                            Django's test suite with all tables in Perdura, compared with InnoDB
+  sqlalchemy [PATH...]                         SQLAlchemy's dialect suite, compared in the same way
   package                                      a tarball of the plugin
 ";
 
@@ -121,6 +122,7 @@ fn run() -> Result<()> {
         "power-cut" => dax::power_cut(args),
         "tpcds" => bench::tpcds(args),
         "django" => django::run(args),
+        "sqlalchemy" => sqlalchemy::run(args),
         _ => bail!("unknown command {command}\n{USAGE}"),
     }
 }

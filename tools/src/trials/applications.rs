@@ -6,9 +6,10 @@
 //! Perdura and not with InnoDB.
 //!
 //! From the bottom up: `environment` a library and its suite from PyPI, `results` what a run tells,
-//! `suite` the server and the two runs; `django` one suite.
+//! `suite` the server and the two runs; `django` and `sqlalchemy` one suite each.
 
 pub mod django;
 mod environment;
 mod results;
+pub mod sqlalchemy;
 mod suite;

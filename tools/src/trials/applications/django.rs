@@ -14,7 +14,8 @@ use super::suite::Suite;
 use crate::drive::server::Server;
 use crate::shared::args::Args;
 
-const SUITE: Suite = Suite { name: "django", package: "Django", parts: LABELS, command, read };
+const SUITE: Suite =
+    Suite { name: "django", package: "Django", parts: LABELS, options: &[], known: &[], command, read };
 
 /// The parts of the suite that run without being named: those that are about the database.
 const LABELS: &[&str] = &[

@@ -13,10 +13,18 @@ pub struct Results {
     pub ran: u64,
 }
 
+/// A test that fails with Perdura alone, as is known.
+pub struct Known {
+    /// A part of the test's name.
+    pub name: &'static str,
+    pub why: &'static str,
+}
+
 /// Prints how the runs compare, and closes with `N passed, N failed`: a test fails here if it fails
-/// with Perdura alone.
-pub fn compare(suite: &str, theirs: &Results, ours: &Results) -> Result<()> {
+/// with Perdura alone and that is not known. Where the suite `is_whole`, each known one must fail.
+pub fn compare(suite: &str, known: &[Known], is_whole: bool, theirs: &Results, ours: &Results) -> Result<()> {
     let alone: Vec<&String> = ours.failed.difference(&theirs.failed).collect();
+    let reason = |test: &str| known.iter().find(|known| test.contains(known.name));
     println!(
         "{suite}: {} fail with both, {} with InnoDB alone, {} with Perdura alone",
         ours.failed.intersection(&theirs.failed).count(),
@@ -24,17 +32,24 @@ pub fn compare(suite: &str, theirs: &Results, ours: &Results) -> Result<()> {
         alone.len()
     );
     for test in &alone {
-        println!("{suite}: fails with Perdura alone: {test}");
+        match reason(test) {
+            Some(known) => println!("{suite}: fails with Perdura alone, as is known: {test}: {}", known.why),
+            None => println!("{suite}: fails with Perdura alone: {test}"),
+        }
     }
-    println!("{} passed, {} failed", ours.ran.saturating_sub(alone.len() as u64), alone.len());
+    let unknown = alone.iter().filter(|test| reason(test).is_none()).count();
+    println!("{} passed, {unknown} failed", ours.ran.saturating_sub(alone.len() as u64));
     ensure!(ours.ran > 0 && ours.ran == theirs.ran, "{} tests ran with Perdura, {} with InnoDB", ours.ran, theirs.ran);
-    ensure!(alone.is_empty(), "{} tests fail with Perdura alone", alone.len());
+    ensure!(unknown == 0, "{unknown} tests fail with Perdura alone");
+    let is_met = |known: &&Known| alone.iter().any(|test| test.contains(known.name));
+    let unmet: Vec<&str> = known.iter().filter(|known| !is_met(known)).map(|known| known.name).collect();
+    ensure!(!is_whole || unmet.is_empty(), "no longer fail, so take them out of the list: {}", unmet.join(", "));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Results, compare};
+    use super::{Known, Results, compare};
 
     fn results(failed: &[&str], ran: u64) -> Results {
         Results { failed: failed.iter().map(|&name| name.to_owned()).collect(), ran }
@@ -43,10 +58,21 @@ mod tests {
     /// A suite that has not run, or only by half, would have no failures.
     #[test]
     fn a_failure_of_ours_alone_and_a_test_that_did_not_run_count() {
-        let compare = |theirs: Results, ours: Results| compare("x", &theirs, &ours);
+        let compare = |theirs: Results, ours: Results| compare("x", &[], true, &theirs, &ours);
         assert!(compare(results(&["a", "b"], 9), results(&["a"], 9)).is_ok());
         assert!(compare(results(&["a"], 9), results(&["b"], 9)).is_err());
         assert!(compare(results(&[], 9), results(&[], 8)).is_err());
         assert!(compare(results(&[], 0), results(&[], 0)).is_err());
+    }
+
+    /// A list that is not kept would hide the next failure of the same test.
+    #[test]
+    fn a_known_failure_does_not_count_and_must_be_there() {
+        let known = [Known { name: "b", why: "no such keys" }];
+        let compare = |is_whole: bool, ours: Results| compare("x", &known, is_whole, &results(&[], 9), &ours);
+        assert!(compare(true, results(&["a.b"], 9)).is_ok());
+        assert!(compare(true, results(&["a.b", "c"], 9)).is_err());
+        assert!(compare(true, results(&[], 9)).is_err());
+        assert!(compare(false, results(&[], 9)).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::environment::Environment;
-use super::results::{self, Results};
+use super::results::{self, Known, Results};
 use crate::drive::plugin;
 use crate::drive::server::{Options, Server};
 use crate::shared::args::Args;
@@ -21,6 +21,10 @@ pub struct Suite {
     pub package: &'static str,
     /// Parts of the suite that run if none are named.
     pub parts: &'static [&'static str],
+    /// Options of the server, with either engine, beside those that choose it.
+    pub options: &'static [&'static str],
+    /// Tests that fail with Perdura alone.
+    pub known: &'static [Known],
     /// Makes the command that runs parts of the suite on a server.
     pub command: fn(&Environment, &Server, &[String]) -> Result<Command>,
     /// Reads the suite's output, if that goes to its end.
@@ -36,7 +40,8 @@ impl Suite {
             parts.push(part);
         }
         args.finish()?;
-        if parts.is_empty() {
+        let is_whole = parts.is_empty();
+        if is_whole {
             parts = self.parts.iter().map(|&part| part.to_owned()).collect();
         }
         plugin::build()?;
@@ -44,12 +49,12 @@ impl Suite {
         let (theirs, ours) =
             (self.run_with("InnoDB", &environment, &parts)?, self.run_with("Perdura", &environment, &parts)?);
         let outputs = || format!("the outputs are in {}", environment.home().display());
-        results::compare(self.name, &theirs, &ours).with_context(outputs)
+        results::compare(self.name, self.known, is_whole, &theirs, &ours).with_context(outputs)
     }
 
     /// Runs the suite on a server of its own.
     fn run_with(&self, engine: &str, environment: &Environment, parts: &[String]) -> Result<Results> {
-        let extra = vec![
+        let mut extra = vec![
             format!("--enforce-storage-engine={engine}"),
             format!("--default-storage-engine={engine}"),
             "--character-set-server=utf8mb4".to_owned(),
@@ -57,6 +62,7 @@ impl Suite {
             // an error.
             "--sql-mode=STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER".to_owned(),
         ];
+        extra.extend(self.options.iter().map(|&option| option.to_owned()));
         let mut server = Server::start_new(Options { perdura: true, extra, ..Options::default() })?;
         let log = environment.home().join(format!("{}.log", engine.to_lowercase()));
         let output = File::create(&log).with_context(|| log.display().to_string())?;
