@@ -133,6 +133,8 @@ int check_missing_features(THD *thd, const TABLE *form)
 const char *type_of_index(const TABLE_SHARE *share, uint index)
 {
   const KEY &key= share->key_info[index];
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH)
+    return "HASH";
   return is_fulltext(key) ? "FULLTEXT" : is_spatial(key) ? "SPATIAL" : "BTREE";
 }
 
