@@ -209,7 +209,8 @@ ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const ke
   return std::max<ha_rows>(rows, 1);
 }
 
-/* Costs. The server sets some of them itself, for a medium with seeks: 1 for a row found by a whole
+/* Costs, but for locks those of servers before 11.0; later ones take constants (server.h). The
+   server sets some of them itself, for a medium with seeks: 1 for a row found by a whole
    unique key, 0.2 for a row that it looks at. The latter is ten times what it takes here, beside
    the former, so true times of a scan and of searches would make the server scan the larger table
    of a join and find the rows of the smaller one by their keys; costs are chosen in proportion to
