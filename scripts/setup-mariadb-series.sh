@@ -3,7 +3,8 @@
 # runs on, and the headers of exactly its source under build/mariadb-src-SERIES.
 #
 # The version is the newest one whose packages and source can both be downloaded: what the archive offers, then those known to be kept in its pool.
-# Programs of that server are started by the dynamic linker of their own Debian, so the machine needs none of its packages.
+# Programs of that server are started by the dynamic linker of their own Debian, so the machine needs none of its packages. Ends with 3 if there is
+# no such version, which is for the archive to mend.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -109,4 +110,4 @@ for version in $offered $kept; do
     fi
     say "MariaDB $version cannot be had whole ($(tail -n 1 "$top/build/downloads-$series.log"))"
 done
-die "no version of MariaDB $series has both packages and source in $archive, so its tests cannot run"
+(die "no version of MariaDB $series has both packages and source in $archive, so its tests cannot run: try again later, or with another archive") || exit 3
