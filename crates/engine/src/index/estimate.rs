@@ -15,7 +15,7 @@ use std::ops::Bound;
 /// Leaves behind the first up to which the entries of a range are counted.
 const COUNTED: u64 = 4;
 
-/// Number of entries of an index between two bounds, which are beginnings of keys: exact within a
+/// Number of entries of an index between two bounds, which are beginnings of keys: counted within a
 /// few leaves, otherwise by the number of leaves between. All of the index has about `entries`. The
 /// caller holds a snapshot.
 pub(crate) fn estimate(
@@ -55,7 +55,8 @@ fn count(index: &Index, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result
     for _ in 0..=2 * COUNTED {
         let found = index.read(&key, view, |leaf, slots, end_of_leaf| {
             let high = end_of_leaf.high();
-            let end = high.map_or(end, |high| high.min(end));
+            // Entries that a leaf was left with beyond its end are few.
+            let end = high.is_none_or(|high| end < high).then_some(end);
             Ok((entries_between(leaf, slots, &key, end), high.map(<[u8]>::to_vec)))
         })?;
         let Some((entries, high)) = found else { break };
@@ -68,11 +69,16 @@ fn count(index: &Index, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result
     Ok(counted)
 }
 
-/// Number of entries in `slots` of a leaf from `key` to before `end`. An estimate takes entries for
-/// what they say: whoever reads them checks them.
-fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: &[u8]) -> u64 {
+/// Number of entries in `slots` of a leaf from `key` to before `end`; `None`: all of them lie below
+/// that. An estimate takes entries for what they say: whoever reads them checks them.
+fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: Option<&[u8]>) -> u64 {
+    let is_below = |entry: &[u8]| end.is_none_or(|end| entry < end);
+    // All of most leaves of a range lies in it.
+    if end.is_none() && leaf.low() >= key {
+        return slots.count_ones().into();
+    }
     let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
-    entries.filter(|entry| *entry >= key && *entry < end).count() as u64
+    entries.filter(|entry| *entry >= key && is_below(entry)).count() as u64
 }
 
 /// A bound above all keys that begin with `key`.
