@@ -5,7 +5,7 @@
 
 use super::code::Outcome;
 use super::session::Session;
-use perdura_engine::{Direction, IndexScan, ReadView, Rid, ScanBuffers, Table};
+use perdura_engine::{Direction, IndexScan, ReadView, Rid, RowRef, ScanBuffers, Table};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -287,6 +287,12 @@ impl IndexPosition {
     /// The row of the entry that was found last, which is read next.
     pub(super) fn row_to_read(&mut self) -> Option<Rid> {
         if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_read() }
+    }
+
+    /// Notes the row that was read of the entry found last.
+    #[inline]
+    pub(super) fn note_row(&mut self, row: RowRef) {
+        self.scan.iter_mut().for_each(|scan| scan.note_length(row));
     }
 
     /// The key of the entry that was found last.

@@ -4,7 +4,7 @@ use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, Reading};
 use super::index_position::Step;
 use super::session::Session;
-use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
+use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid, RowRef};
 use std::ops::Bound;
 
 /// A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
@@ -129,7 +129,7 @@ impl PerduraCursor {
             let code = match self.reading {
                 // SAFETY: as the caller vouches for.
                 Some(Reading::Locked(mode)) => unsafe { self.read_entry_locked(session, rid, mode, record)? },
-                _ => match session.txn.read(&self.table, rid, ReadView::Snapshot)? {
+                _ => match self.row_of_snapshot(session, rid)? {
                     // SAFETY: as the caller vouches for; the row is valid until the statement ends.
                     Some(row) => Some(unsafe { self.unpack(rid, row, record)? }),
                     None => None,
@@ -151,11 +151,19 @@ impl PerduraCursor {
         let rid = self.index.row_to_read().ok_or_else(PerduraCursor::no_row)?;
         self.rid = Some(rid);
         session.rows_not_read = session.rows_not_read.saturating_sub(1);
-        match session.txn.read(&self.table, rid, ReadView::Snapshot)? {
+        match self.row_of_snapshot(session, rid)? {
             // SAFETY: as the caller vouches for; the row is valid until the statement ends.
             Some(row) => unsafe { self.unpack(rid, row, record) },
             None => Ok(PerduraCode::End),
         }
+    }
+
+    /// Reads the row of the entry found last as the snapshot sees it.
+    #[inline]
+    fn row_of_snapshot(&mut self, session: &mut Session, rid: Rid) -> Outcome<Option<RowRef>> {
+        let row = session.txn.read(&self.table, rid, ReadView::Snapshot)?;
+        row.into_iter().for_each(|row| self.index.note_row(row));
+        Ok(row)
     }
 
     /// The failure of a read whose entry's key the caller could not take apart.

@@ -309,9 +309,9 @@ impl Chain {
 
     /// As [`DataFile::prefetch`], whatever file the word names.
     #[inline]
-    pub(crate) fn prefetch(&self, word: Word) {
+    pub(crate) fn prefetch(&self, word: Word, bytes: u64) {
         if let Some(file) = self.file(word.file()) {
-            file.prefetch(word);
+            file.prefetch(word, bytes);
         }
     }
 

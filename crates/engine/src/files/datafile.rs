@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
 
+/// Most bytes of a version that are prefetched.
+const PREFETCHED_MAX: u64 = 8 * LINE_BYTES;
+
 /// Size of the file that has as many segments of `segment_bytes` as `bytes` have room for.
 pub(crate) fn file_bytes_for(bytes: u64, segment_bytes: u64) -> u64 {
     bytes_for_segments(segments_for_bytes(bytes, segment_bytes), segment_bytes)
@@ -309,12 +312,12 @@ impl DataFile {
         }
     }
 
-    /// Prefetches the header of the version that `word` names and the beginning of its row. Any
-    /// word will do.
+    /// Prefetches `bytes` of the version that `word` names, at most 8 lines: of a longer one the
+    /// processor sees that its lines are read in order. Any word will do.
     #[inline]
-    pub(crate) fn prefetch(&self, word: Word) {
-        self.region().prefetch(word.offset());
-        self.region().prefetch(word.offset() + LINE_BYTES - 1);
+    pub(crate) fn prefetch(&self, word: Word, bytes: u64) {
+        let last = bytes.min(PREFETCHED_MAX) - 1;
+        (0..last).step_by(LINE_BYTES as usize).chain([last]).for_each(|at| self.region().prefetch(word.offset() + at));
     }
 
     /// As [`DataFile::header`], without the error.

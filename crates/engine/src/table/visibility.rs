@@ -11,7 +11,7 @@ use crate::files::datafile::DataFile;
 use crate::format::{Rid, VERSION_HEADER, VersionHeader, Word};
 use crate::shadow::page::{OwnView, PageShadow};
 use perdura_log::Csn;
-use perdura_pmem::{Mutant, Region};
+use perdura_pmem::{LINE_BYTES, Mutant, Region};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -30,6 +30,18 @@ impl RowRef {
         // SAFETY: `Chain::header` checked that the row lies in the region.
         let data = unsafe { region.as_ptr().add((at + VERSION_HEADER) as usize) };
         RowRef { data, len: header.len as usize }
+    }
+
+    /// Length of the row, in bytes.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether the row has no bytes.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
     }
 
     /// The bytes of the row.
@@ -96,12 +108,12 @@ impl RowReader {
         self.file.map(|file| unsafe { file.as_ref() })
     }
 
-    /// Asks for the version that `word` names ahead of its use, if it lies in the file of the row
+    /// Asks for the beginning of the version that `word` names ahead of its use, if it lies in the file of the row
     /// before.
     #[inline]
     pub(crate) fn prefetch(&self, word: Word) {
         if let Some(file) = self.known(word) {
-            file.prefetch(word);
+            file.prefetch(word, LINE_BYTES);
         }
     }
 

@@ -5,13 +5,15 @@ use super::keys::{check_row, known_rid, no_index};
 use super::moved_rows::MovedRows;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Rid, Word, entry_key, entry_row};
+use crate::format::{Rid, VERSION_HEADER, Word, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
 use crate::index::table_index::Index;
 use crate::table::Table;
+use crate::table::visibility::RowRef;
 use perdura_log::Csn;
+use perdura_pmem::LINE_BYTES;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -54,19 +56,21 @@ struct Ahead {
     words: usize,
     /// Entries of the page for whose versions it has asked.
     rows: usize,
+    /// Bytes of the version read last: the next ones are mostly as long.
+    version_bytes: u64,
 }
 
 impl Ahead {
     /// Begins with another page, at `next`.
     fn start_page(&mut self, next: usize) {
-        *self = Self { next, read: self.read, words: 0, rows: 0 };
+        *self = Self { next, words: 0, rows: 0, ..*self };
     }
 
     /// The row of entry `at` is read now. Returns the entries for whose words, and for whose
     /// versions, it is time to ask.
     fn pass(&mut self, at: usize, entries: usize) -> [Range<usize>; 2] {
         if at != self.next {
-            *self = Self::default();
+            *self = Self { version_bytes: self.version_bytes, ..Self::default() };
         }
         (self.next, self.read) = (at + 1, self.read + 1);
         let end = |most: usize| (at + 1 + most).min(entries);
@@ -361,8 +365,15 @@ impl IndexScan {
         let [words, rows] = self.ahead.pass(at, self.page.len());
         let place = |entry| self.table.directory().place(entry_row(self.page.entry(entry)));
         words.filter_map(place).for_each(|(region, at)| region.prefetch(at));
-        rows.filter_map(place).for_each(|(region, at)| self.table.chain().prefetch(Word(region.load(at))));
+        let (chain, bytes) = (self.table.chain(), self.ahead.version_bytes.max(LINE_BYTES));
+        rows.filter_map(place).for_each(|(region, at)| chain.prefetch(Word(region.load(at)), bytes));
         self.rid()
+    }
+
+    /// Notes the length of a row that was read: the scan asks ahead for as much of the next ones.
+    #[inline]
+    pub fn note_length(&mut self, row: RowRef) {
+        self.ahead.version_bytes = VERSION_HEADER + row.len() as u64;
     }
 
     /// The key of the entry that was returned last; empty before the first.

@@ -13,8 +13,8 @@ use crate::pool::owner::Owner;
 use crate::table::Table;
 use crate::table::visibility::ReadView;
 use perdura_log::Csn;
-use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Condvar, Mutex};
+use perdura_pmem::{LINE_BYTES, Mutant};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,6 +260,11 @@ fn pause() {
     Condvar::new().wait_for(&mut guard, Duration::from_millis(1));
 }
 
+/// The word of the row that an entry names; empty if the table has no such row.
+pub(super) fn word_of(table: &Table, row: u64) -> Word {
+    table.directory().place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
+}
+
 /// The RID of the row that an entry names.
 pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
     match table.directory().place(row) {
@@ -280,7 +285,7 @@ pub(super) fn rid_ahead(table: &Table, row: u64, view: ReadView) -> Result<Rid> 
         slot.prefetch();
     }
     let word = Word(region.load(at));
-    table.chain().prefetch(word);
+    table.chain().prefetch(word, LINE_BYTES);
     if let Some(slot) = slot.filter(|_| view == ReadView::Newest) {
         slot.prefetch_shadow();
     }
