@@ -45,6 +45,7 @@ mod leaf_copies;
 mod locality;
 mod log_paths;
 mod merged_commits;
+mod neighbourhood;
 mod page_medium;
 mod parallel_redo;
 mod purge_ahead;

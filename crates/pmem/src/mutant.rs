@@ -62,6 +62,7 @@ pub enum Mutant {
     DirectorySegmentKeepsContent,
     PagePublishedWithLeftWords,
     OwnedSegmentFreed,
+    NearCellOfAnyClass,
     ChecksumOfInsertedRows,
     ReturnedPageCountsAsClean,
     PurgePastCheckpoint,

@@ -74,8 +74,8 @@ pub(crate) fn is_class(units: u32, segment_bytes: u64) -> bool {
 /// without rest. So a version takes at most its bytes rounded up to 8, and an eighth of itself. All
 /// cells of a segment are of one class, so the place of a cell follows from its number, and no torn
 /// byte can derail a walk over a segment. After a restart a sweep rebuilds the map from the row
-/// directory. Thread safety: the segment's owner claims cells and any thread frees them, both on
-/// atomic words.
+/// directory. Thread safety: any thread claims and frees cells, on atomic words. Whoever does not
+/// own the segment makes sure that it does not become free meanwhile.
 pub(crate) struct CellMap {
     units: u32,
     count: u32,
@@ -138,24 +138,23 @@ impl CellMap {
         (0..).zip(&self.words).flat_map(cells)
     }
 
-    /// Claims the first free cell at or after `from`. Only the segment's owner may call this.
+    /// Claims the first free cell at or after `from`.
     pub(crate) fn claim(&self, from: u32) -> Option<u32> {
         let mut index = from;
         while index < self.count {
-            let word = &self.words[(index / 64) as usize];
-            let free = !word.load(Ordering::Acquire) & (u64::MAX << (index % 64));
+            let word = self.words[(index / 64) as usize].load(Ordering::Acquire);
+            let free = !word & (u64::MAX << (index % 64));
             let found = (index & !63) + free.trailing_zeros();
-            if free != 0 && found < self.count {
-                word.fetch_or(1 << (found % 64), Ordering::AcqRel);
-                self.used.fetch_add(1, Ordering::AcqRel);
+            if free == 0 || found >= self.count {
+                index = (index & !63) + 64;
+            } else if self.mark(found) {
                 return Some(found);
             }
-            index = (index & !63) + 64;
         }
         None
     }
 
-    /// Claims all free cells, and returns a bit for each. Only the segment's owner may call this.
+    /// Claims all free cells, and returns a bit for each.
     pub(crate) fn claim_rest(&self) -> Box<[u64]> {
         let claim = |(index, word): (u32, &AtomicU64)| {
             let cells = (self.count - index * 64).min(64);
@@ -176,7 +175,7 @@ impl CellMap {
         }
     }
 
-    /// Marks cell `index` as used, for a sweep. Returns whether it was free.
+    /// Marks cell `index` as used. Returns whether it was free.
     pub(crate) fn mark(&self, index: u32) -> bool {
         let bit = 1 << (index % 64);
         let was_free = self.words[(index / 64) as usize].fetch_or(bit, Ordering::AcqRel) & bit == 0;
@@ -235,5 +234,24 @@ mod tests {
         let slots: BTreeSet<_> = all.iter().map(|class| class_slot(*class)).collect();
         assert_eq!(slots.len(), all.len(), "{all:?}");
         assert!(slots.iter().all(|slot| *slot < CLASS_SLOTS));
+    }
+
+    /// Hazard: two threads that claim cells of one segment get the same one.
+    #[test]
+    fn each_cell_is_claimed_once_however_many_claim() {
+        for from in [0, 1, 70, 199] {
+            let map = CellMap::new(2, 256 << 10);
+            map.mark(3);
+            map.mark(130);
+            let claim = || std::iter::from_fn(|| map.claim(from)).collect::<Vec<_>>();
+            let mut claimed: Vec<u32> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
+                threads.into_iter().flat_map(|thread| thread.join().expect("it does not panic")).collect()
+            });
+            claimed.sort_unstable();
+            let expected: Vec<u32> = (from..map.count()).filter(|cell| ![3, 130].contains(cell)).collect();
+            assert_eq!(claimed, expected, "from {from}");
+            assert_eq!(map.used(), 2 + expected.iter().filter(|cell| ![3, 130].contains(*cell)).count() as u32);
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The leaves of an index in the order of their low keys: a search finds one, and locks it.
 
-use super::leaf::{LeafBytes, LeafId, damaged};
+use super::leaf::{LeafBytes, LeafId, bits, damaged};
 use super::leaf_shadow::{LeafShadow, View};
 use super::leaves::Leaves;
 use super::populated::{LowKeys, Populated};
 use crate::error::Result;
+use crate::format::entry_row;
 use crate::shadow::slot::Locked;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
@@ -30,6 +31,17 @@ pub(super) struct LockedLeaf<'i> {
 pub(crate) struct Sought<'i> {
     order: &'i LeafOrder,
     place: Place<'i>,
+}
+
+impl Sought<'_> {
+    /// A row whose key is near, of the same leaf; `None` in the last leaf: a key at the end of an
+    /// index has no neighbours that it could be put between. The caller holds a snapshot.
+    pub(crate) fn neighbour(&self) -> Option<u64> {
+        let leaf = self.place.floor().filter(|_| self.place.next().is_some())?;
+        let bytes = self.order.leaves().bytes(leaf as LeafId);
+        let slot = bits(bytes.valid()?).next()?;
+        bytes.entry(slot).map(entry_row)
+    }
 }
 
 /// End of the entries of a leaf. To look at the next leaf's low key is a miss of the cache, and a

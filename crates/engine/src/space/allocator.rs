@@ -89,12 +89,18 @@ impl Allocator {
         &self.segments
     }
 
-    /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`.
-    /// The word has incarnation 0.
-    pub(crate) fn allocate(&self, session: u64, bytes: u64) -> Result<Word> {
+    /// Allocates a cell or extent for a version of `bytes`, header included, for session `session`:
+    /// in the segment of the version that `near` names, if a cell is free there, so that rows keep
+    /// their neighbourhood. The word has incarnation 0.
+    pub(crate) fn allocate(&self, session: u64, bytes: u64, near: Word) -> Result<Word> {
         let Some(units) = cells::class_for(bytes, self.chain().segment_bytes()) else {
             return self.segments.take_extent(bytes);
         };
+        if !near.is_empty()
+            && let Some(word) = self.segments.claim_near(near, units)
+        {
+            return Ok(word);
+        }
         let claimed = self.shard(session).claim(&self.segments, units);
         match claimed {
             // The rest may be small segments, and granules beside extents.

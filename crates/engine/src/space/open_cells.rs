@@ -78,21 +78,27 @@ impl<O: SegmentOwner> OpenSet<O> {
         if !earned && let Some((word, position)) = self.claim_larger(segments, class) {
             return Ok((word, position));
         }
-        let largest = self.segments.iter().map(OpenCells::units).max();
-        let taken = match segments.take_cells(class, earned, largest) {
-            Err(error) if [ErrorKind::DeviceFull, ErrorKind::TableFull].contains(&error.kind()) => {
-                if let Some((word, position)) = self.claim_larger(segments, class) {
-                    return Ok((word, position));
+        loop {
+            let largest = self.segments.iter().map(OpenCells::units).max();
+            let taken = match segments.take_cells(class, earned, largest) {
+                Err(error) if [ErrorKind::DeviceFull, ErrorKind::TableFull].contains(&error.kind()) => {
+                    if let Some((word, position)) = self.claim_larger(segments, class) {
+                        return Ok((word, position));
+                    }
+                    segments.take_larger_cells(class).ok_or(error)?
                 }
-                segments.take_larger_cells(class).ok_or(error)?
+                taken => taken?,
+            };
+            let position = self.insert(O::open(segments, taken));
+            let segment = &mut self.segments[position];
+            let units = segment.units();
+            if let Some(word) = segment.claim() {
+                segments.fragmentation().add(class, units - class);
+                return Ok((word, position));
             }
-            taken => taken?,
-        };
-        let position = self.insert(O::open(segments, taken));
-        let segment = &mut self.segments[position];
-        let (word, units) = (segment.claim().expect("a segment with free cells"), segment.units());
-        segments.fragmentation().add(class, units - class);
-        Ok((word, position))
+            // Others have claimed its last cells since it was offered.
+            O::close(segments, self.remove(position));
+        }
     }
 
     /// Claims a cell of the smallest larger class with an open segment; closes segments that it

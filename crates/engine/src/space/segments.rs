@@ -299,6 +299,23 @@ impl Segments {
         Ok(Word::new(taken.extent.file, file.granule_offset(taken.extent.first), 0))
     }
 
+    /// Claims a cell of `units` in the segment where `near` names a version, if there is one: `near`
+    /// may be any word. The segment may have an owner, which fills it as well.
+    pub(crate) fn claim_near(&self, near: Word, units: u32) -> Option<Word> {
+        let file = self.chain.file(near.file())?;
+        let index = file.segment_of(near.offset()).filter(|index| *index < file.segment_count())?;
+        // It becomes free under this lock only, if no cell is in use then.
+        let slot = file.segment(index).cells.lock();
+        // Planted: cells of any size will do.
+        let fits = |cells: &&CellMap| cells.units() == units || perdura_pmem::planted(Mutant::NearCellOfAnyClass);
+        let cells = slot.as_deref().filter(fits)?;
+        if cells.emptied.load(Ordering::Acquire) {
+            return None;
+        }
+        let cell = cells.claim(0)?;
+        Some(Word::new(near.file(), file.segment_offset(index) + cells.cell_offset(cell), 0))
+    }
+
     /// Frees the cell or extent that `word` names. No reader, record or directory word may name it
     /// any more (I8).
     pub(crate) fn free(&self, word: Word) {
@@ -383,8 +400,8 @@ impl Segments {
         self.settle(&mut free, segment.id, &segment.cells);
     }
 
-    /// Makes a segment free if it is empty, or reusable if more than one in 64 of its cells is
-    /// free. A segment with an owner stays as it is, and so does one that is being emptied until it
+    /// Makes a segment free if it is empty, or reusable if more than one in [`FREE_SHARE`] of its
+    /// cells is free. A segment with an owner stays as it is, and so does one that is being emptied until it
     /// is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
@@ -542,10 +559,11 @@ impl Segments {
     }
 }
 
-/// Segments are worth another owner if more than one in so many of their cells is free. A table
-/// that is updated at random keeps up to that share of its cells free in segments that nobody takes
-/// over.
-const FREE_SHARE: u32 = 64;
+/// Segments are worth another owner if more than one in so many of their cells is free. The cells
+/// that are free in others wait for versions of the rows there and of their neighbours: an owner
+/// would fill them with rows from anywhere. A table that is updated at random keeps as many as are
+/// replaced between two rounds of purge, and no more than that share.
+const FREE_SHARE: u32 = 16;
 
 /// Whether a segment with `used` of its `count` cells in use is worth another owner.
 fn has_room(used: u32, count: u32) -> bool {

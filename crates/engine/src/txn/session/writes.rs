@@ -8,11 +8,12 @@ use super::{Session, State};
 use crate::changes::row_request::{RowWrite, Step, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ROW_BYTES_MAX, Rid, Word};
+use crate::index::leaf_order::Sought;
 use crate::pool::locks::LockMode;
 use crate::pool::owner::LockKey;
 use crate::shadow::change::Own;
 use crate::table::Table;
-use crate::txn::keys::{Key, KeyChange, KeyChanges, check_count, check_key, check_keys, seek};
+use crate::txn::keys::{Key, KeyChange, KeyChanges, check_count, check_key, check_keys, seek, word_of};
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -48,14 +49,14 @@ impl Session {
     #[inline]
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         check_unkeyed(table)?;
-        self.insert_unkeyed(table, row)
+        self.insert_unkeyed(table, row, Word::EMPTY)
     }
 
-    /// Inserts a row, without its keys.
+    /// Inserts a row without its keys, near the version that `near` names.
     #[inline]
-    fn insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
+    fn insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Rid> {
         loop {
-            if let Some(rid) = self.try_insert_unkeyed(table, row)? {
+            if let Some(rid) = self.try_insert_unkeyed(table, row, near)? {
                 return Ok(rid);
             }
             self.locks().lock_table(table, LockMode::Intention)?;
@@ -66,15 +67,15 @@ impl Session {
     /// would wait.
     pub fn try_insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         check_unkeyed(table)?;
-        self.try_insert_unkeyed(table, row)
+        self.try_insert_unkeyed(table, row, Word::EMPTY)
     }
 
     #[inline]
-    fn try_insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
+    fn try_insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Option<Rid>> {
         self.check_writable(table)?;
         check_length(row)?;
         self.bound_memory()?;
-        let rid = self.insert_row(table, row)?;
+        let rid = self.insert_row(table, row, near)?;
         if rid.is_some() {
             self.count_write();
         }
@@ -89,7 +90,7 @@ impl Session {
     }
 
     #[inline]
-    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
+    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Option<Rid>> {
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if let Some(inserted) = writes.bulk_insert(row) {
             return inserted.map(Some);
@@ -100,7 +101,7 @@ impl Session {
             return writes.bulk_insert(row).expect("just begun").map(Some);
         }
         let rid = table.space().allocate_rid(self.id)?;
-        let refused = match writes.write_version(self.id, rid, row) {
+        let refused = match writes.write_version(self.id, (rid, near), row) {
             Ok(word) if writes.insert(rid, word, at) => return Ok(Some(rid)),
             Ok(word) => {
                 writes.discard(Some(word));
@@ -157,7 +158,8 @@ impl Session {
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or
         // gone.
-        let word = row.map(|row| writes.write_version(self.id, rid, row)).transpose()?;
+        let near = table.directory().raw_word(rid.row());
+        let word = row.map(|row| writes.write_version(self.id, (rid, near), row)).transpose()?;
         let (key, mut holds) = (LockKey::row(table.id(), rid), false);
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
@@ -211,13 +213,15 @@ impl Session {
     pub fn insert_with(&mut self, table: &Arc<Table>, row: &[u8], keys: &[Key<'_>]) -> Result<Rid> {
         check_keys(table, keys.iter().map(|key| key.bytes))?;
         if keys.is_empty() {
-            return self.insert_unkeyed(table, row);
+            return self.insert_unkeyed(table, row, Word::EMPTY);
         }
         // The snapshot keeps purge off the leaves that are looked at.
         self.snapshots.statement(&self.pool);
         // The leaves come while the row is written.
         let sought = seek(table, keys.iter().enumerate().map(|(index, key)| (index, key.bytes)));
-        let rid = self.insert_unkeyed(table, row)?;
+        let neighbour = sought.first().and_then(Sought::neighbour);
+        let near = neighbour.map_or(Word::EMPTY, |row| word_of(table, row));
+        let rid = self.insert_unkeyed(table, row, near)?;
         let (_, at) = self.writes.table_to_write(table, self.owner.id);
         let (mut changes, mut locks) = (KeyChanges::new(table, rid.row(), at), self.locks());
         for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {

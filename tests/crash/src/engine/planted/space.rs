@@ -37,6 +37,12 @@ pub(super) const PLANTED: &[Planted] = &[
         "races, reuse",
     ),
     planted(
+        Mutant::NearCellOfAnyClass,
+        "allocator: a cell near another",
+        "a version is put near the one before it although it is longer than the cells there",
+        "mixed",
+    ),
+    planted(
         Mutant::ReturnedPageCountsAsClean,
         "(I4), bulk pages",
         "a page that a rollback returns counts as clean",
