@@ -63,6 +63,7 @@ pub enum Mutant {
     PagePublishedWithLeftWords,
     OwnedSegmentFreed,
     NearCellOfAnyClass,
+    ExtentsSweptEarly,
     ChecksumOfInsertedRows,
     ReturnedPageCountsAsClean,
     PurgePastCheckpoint,

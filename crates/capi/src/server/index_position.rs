@@ -292,7 +292,9 @@ impl IndexPosition {
     /// Notes the row that was read of the entry found last.
     #[inline]
     pub(super) fn note_row(&mut self, row: RowRef) {
-        self.scan.iter_mut().for_each(|scan| scan.note_length(row));
+        if let Some(scan) = &mut self.scan {
+            scan.note_length(row);
+        }
     }
 
     /// The key of the entry that was found last.

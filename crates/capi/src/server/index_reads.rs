@@ -162,7 +162,9 @@ impl PerduraCursor {
     #[inline]
     fn row_of_snapshot(&mut self, session: &mut Session, rid: Rid) -> Outcome<Option<RowRef>> {
         let row = session.txn.read(&self.table, rid, ReadView::Snapshot)?;
-        row.into_iter().for_each(|row| self.index.note_row(row));
+        if let Some(row) = row {
+            self.index.note_row(row);
+        }
         Ok(row)
     }
 

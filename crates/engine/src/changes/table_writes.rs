@@ -171,8 +171,8 @@ impl TableWrites {
     /// Writes a version for `rid`, into a segment of the transaction's own once it has written
     /// many.
     #[inline]
-    pub(crate) fn write_version(&mut self, session: u64, place: (Rid, Word), row: &[u8]) -> Result<Word> {
-        self.versions.write(&self.target.table, session, place, row)
+    pub(crate) fn write_version(&mut self, session: u64, rid: Rid, near: Word, row: &[u8]) -> Result<Word> {
+        self.versions.write(&self.target.table, session, rid, near, row)
     }
 
     /// Whether the transaction is to look for old versions that wait for purge before it writes the

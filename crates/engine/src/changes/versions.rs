@@ -35,11 +35,12 @@ impl Versions {
         Versions { by_value, ..Versions::default() }
     }
 
-    /// Writes a version for `rid`, near that which `near` names if there is room. It is flushed as soon as it is entered or discarded: a locked
-    /// instruction waits for the flushes before it, and the page is locked next. One that the
-    /// record may carry is not flushed before that is made.
+    /// Writes a version for `rid`, near the one that `near` names if there is room. It is flushed
+    /// as soon as it is entered or discarded: a locked instruction waits for the flushes before it,
+    /// and the page is locked next. One that the record may carry is not flushed before that is
+    /// made.
     #[inline]
-    pub(super) fn write(&mut self, table: &Table, session: u64, (rid, near): (Rid, Word), row: &[u8]) -> Result<Word> {
+    pub(super) fn write(&mut self, table: &Table, session: u64, rid: Rid, near: Word, row: &[u8]) -> Result<Word> {
         let header = VersionHeader::new(rid, row);
         if self.written >= BULK_AFTER {
             self.written += 1;

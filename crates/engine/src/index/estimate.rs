@@ -55,7 +55,7 @@ fn count(index: &Index, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result
     for _ in 0..=2 * COUNTED {
         let found = index.read(&key, view, |leaf, slots, end_of_leaf| {
             let high = end_of_leaf.high();
-            // Entries that a leaf was left with beyond its end are few.
+            // Entries that a leaf was left with beyond its end count as well: few leaves have some.
             let end = high.is_none_or(|high| end < high).then_some(end);
             Ok((entries_between(leaf, slots, &key, end), high.map(<[u8]>::to_vec)))
         })?;
@@ -72,11 +72,11 @@ fn count(index: &Index, mut key: Vec<u8>, end: &[u8], view: &View<'_>) -> Result
 /// Number of entries in `slots` of a leaf from `key` to before `end`; `None`: all of them lie below
 /// that. An estimate takes entries for what they say: whoever reads them checks them.
 fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: Option<&[u8]>) -> u64 {
-    let is_below = |entry: &[u8]| end.is_none_or(|end| entry < end);
     // All of most leaves of a range lies in it.
     if end.is_none() && leaf.low() >= key {
         return slots.count_ones().into();
     }
+    let is_below = |entry: &[u8]| end.is_none_or(|end| entry < end);
     let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
     entries.filter(|entry| *entry >= key && is_below(entry)).count() as u64
 }

@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, SlotValue, decode_valid, encode_valid,
-    entry_marks, key_fingerprint, leaf_check, leaf_version, push_slot_value,
+    entry_marks, entry_row, key_fingerprint, leaf_check, leaf_version, push_slot_value,
 };
 use perdura_pmem::{LINE_BYTES, Region, Step, trace};
 use smallvec::SmallVec;
@@ -301,6 +301,14 @@ impl<'a> LeafBytes<'a> {
         let (at, length) = self.extent(slot)?;
         // SAFETY: as said above, an entry that counts for the caller does not change.
         Some(unsafe { self.region.slice(self.at + at, length) })
+    }
+
+    /// The row of the entry in a slot that may be written meanwhile: any number, then.
+    pub(super) fn unheld_row(&self, slot: u32) -> Option<u64> {
+        let (at, length) = self.extent(slot)?;
+        let mut row = [0; ENTRY_ROW_BYTES];
+        self.region.read(self.at + at + length.checked_sub(ENTRY_ROW_BYTES as u64)?, &mut row);
+        Some(entry_row(&row))
     }
 
     /// The slots among `slots` with the fingerprint of `key`.

@@ -5,7 +5,6 @@ use super::leaf_shadow::{LeafShadow, View};
 use super::leaves::Leaves;
 use super::populated::{LowKeys, Populated};
 use crate::error::Result;
-use crate::format::entry_row;
 use crate::shadow::slot::Locked;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
@@ -34,13 +33,16 @@ pub(crate) struct Sought<'i> {
 }
 
 impl Sought<'_> {
-    /// A row whose key is near, of the same leaf; `None` in the last leaf: a key at the end of an
-    /// index has no neighbours that it could be put between. The caller holds a snapshot.
+    /// A row whose key is likely to be near, of the same leaf; `None` in the first leaf and the
+    /// last: rows that come in the order of an index are better put where the session writes. It
+    /// may be any number, since nobody keeps the entry from going. The caller holds a snapshot.
     pub(crate) fn neighbour(&self) -> Option<u64> {
         let leaf = self.place.floor().filter(|_| self.place.next().is_some())?;
         let bytes = self.order.leaves().bytes(leaf as LeafId);
-        let slot = bits(bytes.valid()?).next()?;
-        bytes.entry(slot).map(entry_row)
+        if bytes.low().is_empty() {
+            return None;
+        }
+        bytes.unheld_row(bits(bytes.valid()?).next()?)
     }
 }
 

@@ -227,7 +227,7 @@ impl FreeSegments {
         Some(found.1)
     }
 
-    /// The segments that offer free cells, with the units of their cells.
+    /// The segments that offer cells, with the units of these. Others may have claimed the free ones.
     pub(crate) fn reusable(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
         self.reusable.iter().copied()
     }

@@ -78,12 +78,17 @@ impl<O: SegmentOwner> OpenSet<O> {
         if !earned && let Some((word, position)) = self.claim_larger(segments, class) {
             return Ok((word, position));
         }
+        let mut all_offered = false;
         loop {
             let largest = self.segments.iter().map(OpenCells::units).max();
             let taken = match segments.take_cells(class, earned, largest) {
                 Err(error) if [ErrorKind::DeviceFull, ErrorKind::TableFull].contains(&error.kind()) => {
                     if let Some((word, position)) = self.claim_larger(segments, class) {
                         return Ok((word, position));
+                    }
+                    if !std::mem::replace(&mut all_offered, true) {
+                        segments.offer_all();
+                        continue;
                     }
                     segments.take_larger_cells(class).ok_or(error)?
                 }

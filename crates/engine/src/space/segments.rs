@@ -18,7 +18,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An open segment, whose cells one owner fills.
+/// An open segment, whose cells its owner fills, and beside it those who put versions near others.
 pub(crate) trait OpenCells {
     /// Size of its cells, in units of 8 bytes.
     fn units(&self) -> u32;
@@ -230,6 +230,22 @@ impl Segments {
         if classes.is_empty() { None } else { self.take_reusable_cells(classes.start..=classes.end - 1) }
     }
 
+    /// Offers every free cell that has no owner, however few a segment has: there is no other room.
+    pub(crate) fn offer_all(&self) {
+        let mut free = self.free.lock();
+        for file in self.chain.files() {
+            for index in 0..file.segment_count() {
+                let cells = file.segment(index).cells.lock().clone();
+                let is_others =
+                    |cells: &CellMap| cells.taken.load(Ordering::Acquire) || cells.emptied.load(Ordering::Acquire);
+                let has_room = |cells: &Arc<CellMap>| cells.used() < cells.count() && !is_others(cells);
+                if let Some(cells) = cells.filter(has_room) {
+                    free.put_reusable(cells.units(), SegmentId { file: file.sequence(), index });
+                }
+            }
+        }
+    }
+
     /// Units of the cell that `word` names; `None` if no cell begins there or the segment is
     /// unswept.
     pub(crate) fn cell_units(&self, word: Word) -> Option<u32> {
@@ -299,17 +315,19 @@ impl Segments {
         Ok(Word::new(taken.extent.file, file.granule_offset(taken.extent.first), 0))
     }
 
-    /// Claims a cell of `units` in the segment where `near` names a version, if there is one: `near`
-    /// may be any word. The segment may have an owner, which fills it as well.
+    /// Claims a cell of `units` in the segment where `near` names a version, if there is one at
+    /// hand: `near` may be any word. The segment may have an owner, which fills it as well. In a
+    /// segment that is thinly filled there is none: it is to become free, or an owner's.
     pub(crate) fn claim_near(&self, near: Word, units: u32) -> Option<Word> {
         let file = self.chain.file(near.file())?;
-        let index = file.segment_of(near.offset()).filter(|index| *index < file.segment_count())?;
+        let index = file.segment_of(near.offset())?;
         // It becomes free under this lock only, if no cell is in use then.
-        let slot = file.segment(index).cells.lock();
+        let slot = file.segment(index).cells.try_lock()?;
         // Planted: cells of any size will do.
         let fits = |cells: &&CellMap| cells.units() == units || perdura_pmem::planted(Mutant::NearCellOfAnyClass);
         let cells = slot.as_deref().filter(fits)?;
-        if cells.emptied.load(Ordering::Acquire) {
+        let is_filled = (cells.count() / 2..cells.count()).contains(&cells.used());
+        if !is_filled || cells.emptied.load(Ordering::Acquire) {
             return None;
         }
         let cell = cells.claim(0)?;
@@ -466,8 +484,12 @@ impl Segments {
         };
         let segment = file.segment(id.index);
         let mut cells = segment.cells.lock();
-        if cells.is_none() && !segment.swept.swap(true, Ordering::Relaxed) {
-            match file.kind(id.index)? {
+        if cells.is_none() && !segment.swept.load(Ordering::Relaxed) {
+            let kind = file.kind(id.index)?;
+            // Planted: extents count as swept as soon as somebody has begun to.
+            let is_done = kind != SegmentKind::Extents || perdura_pmem::planted(Mutant::ExtentsSweptEarly);
+            segment.swept.store(is_done, Ordering::Relaxed);
+            match kind {
                 SegmentKind::Cells(units) => {
                     file.region().will_need(file.segment_offset(id.index), file.segment_bytes());
                     let map = Arc::new(CellMap::new(units, file.segment_bytes()));
@@ -486,7 +508,8 @@ impl Segments {
     }
 
     /// Sweeps a range of segments of extents, unless that is done: extents go on from one into
-    /// the next. Nobody else takes room from the lists meanwhile.
+    /// the next. Nobody else takes room from the lists meanwhile, or looks there for an extent of a
+    /// segment that counts as swept from then on.
     fn sweep_extents(&self, file: &DataFile, id: SegmentId) {
         let mut free = self.free.lock();
         let Some((first, length)) = free.extents.take_unswept(id) else { return };

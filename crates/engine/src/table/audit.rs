@@ -58,11 +58,12 @@ impl Table {
         audit::audit(self.index_list(), rows as u64, is_row)
     }
 
-    /// Checks that each reusable segment has free cells of its class and no owner.
+    /// Checks that each reusable segment has cells of its class and no owner. Others may have claimed
+    /// those that were free.
     fn audit_reusable(&self) -> Result<()> {
         for (units, id) in self.space.segments().free_segments().reusable() {
             let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();
-            let offered = cells.filter(|cells| cells.units() == units && (1..cells.count()).contains(&cells.used()));
+            let offered = cells.filter(|cells| cells.units() == units && (1..=cells.count()).contains(&cells.used()));
             let is_withdrawn =
                 |cells: Arc<CellMap>| cells.taken.load(Ordering::Acquire) || cells.emptied.load(Ordering::Acquire);
             if offered.is_none_or(is_withdrawn) {

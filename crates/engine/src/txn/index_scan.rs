@@ -34,6 +34,8 @@ pub struct IndexScan {
     /// The entry returned last.
     at: Option<usize>,
     ahead: Ahead,
+    /// Bytes of the version read last: the next ones are mostly as long.
+    version_bytes: u64,
     begun: bool,
     /// Rows that have moved since the snapshot, once a locking scan has met one.
     moved: Option<Box<MovedRows>>,
@@ -56,21 +58,19 @@ struct Ahead {
     words: usize,
     /// Entries of the page for whose versions it has asked.
     rows: usize,
-    /// Bytes of the version read last: the next ones are mostly as long.
-    version_bytes: u64,
 }
 
 impl Ahead {
     /// Begins with another page, at `next`.
     fn start_page(&mut self, next: usize) {
-        *self = Self { next, words: 0, rows: 0, ..*self };
+        *self = Self { next, words: 0, rows: 0, read: self.read };
     }
 
     /// The row of entry `at` is read now. Returns the entries for whose words, and for whose
     /// versions, it is time to ask.
     fn pass(&mut self, at: usize, entries: usize) -> [Range<usize>; 2] {
         if at != self.next {
-            *self = Self { version_bytes: self.version_bytes, ..Self::default() };
+            *self = Self::default();
         }
         (self.next, self.read) = (at + 1, self.read + 1);
         let end = |most: usize| (at + 1 + most).min(entries);
@@ -116,6 +116,7 @@ impl IndexScan {
             up_to_previous: 0,
             at: None,
             ahead: Ahead::default(),
+            version_bytes: LINE_BYTES,
             begun: false,
             moved: None,
         }
@@ -365,7 +366,7 @@ impl IndexScan {
         let [words, rows] = self.ahead.pass(at, self.page.len());
         let place = |entry| self.table.directory().place(entry_row(self.page.entry(entry)));
         words.filter_map(place).for_each(|(region, at)| region.prefetch(at));
-        let (chain, bytes) = (self.table.chain(), self.ahead.version_bytes.max(LINE_BYTES));
+        let (chain, bytes) = (self.table.chain(), self.version_bytes);
         rows.filter_map(place).for_each(|(region, at)| chain.prefetch(Word(region.load(at)), bytes));
         self.rid()
     }
@@ -373,7 +374,7 @@ impl IndexScan {
     /// Notes the length of a row that was read: the scan asks ahead for as much of the next ones.
     #[inline]
     pub fn note_length(&mut self, row: RowRef) {
-        self.ahead.version_bytes = VERSION_HEADER + row.len() as u64;
+        self.version_bytes = VERSION_HEADER + row.len() as u64;
     }
 
     /// The key of the entry that was returned last; empty before the first.

@@ -49,14 +49,14 @@ impl Session {
     #[inline]
     pub fn insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Rid> {
         check_unkeyed(table)?;
-        self.insert_unkeyed(table, row, Word::EMPTY)
+        self.insert_unkeyed(table, row, None)
     }
 
-    /// Inserts a row without its keys, near the version that `near` names.
+    /// Inserts a row without its keys; `sought` may be the way to that in the first index.
     #[inline]
-    fn insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Rid> {
+    fn insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8], sought: Option<&Sought<'_>>) -> Result<Rid> {
         loop {
-            if let Some(rid) = self.try_insert_unkeyed(table, row, near)? {
+            if let Some(rid) = self.try_insert_unkeyed(table, row, sought)? {
                 return Ok(rid);
             }
             self.locks().lock_table(table, LockMode::Intention)?;
@@ -67,15 +67,20 @@ impl Session {
     /// would wait.
     pub fn try_insert(&mut self, table: &Arc<Table>, row: &[u8]) -> Result<Option<Rid>> {
         check_unkeyed(table)?;
-        self.try_insert_unkeyed(table, row, Word::EMPTY)
+        self.try_insert_unkeyed(table, row, None)
     }
 
     #[inline]
-    fn try_insert_unkeyed(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Option<Rid>> {
+    fn try_insert_unkeyed(
+        &mut self,
+        table: &Arc<Table>,
+        row: &[u8],
+        sought: Option<&Sought<'_>>,
+    ) -> Result<Option<Rid>> {
         self.check_writable(table)?;
         check_length(row)?;
         self.bound_memory()?;
-        let rid = self.insert_row(table, row, near)?;
+        let rid = self.insert_row(table, row, sought)?;
         if rid.is_some() {
             self.count_write();
         }
@@ -90,7 +95,7 @@ impl Session {
     }
 
     #[inline]
-    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8], near: Word) -> Result<Option<Rid>> {
+    fn insert_row(&mut self, table: &Arc<Table>, row: &[u8], sought: Option<&Sought<'_>>) -> Result<Option<Rid>> {
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if let Some(inserted) = writes.bulk_insert(row) {
             return inserted.map(Some);
@@ -101,7 +106,9 @@ impl Session {
             return writes.bulk_insert(row).expect("just begun").map(Some);
         }
         let rid = table.space().allocate_rid(self.id)?;
-        let refused = match writes.write_version(self.id, (rid, near), row) {
+        let neighbour = sought.and_then(Sought::neighbour);
+        let near = neighbour.map_or(Word::EMPTY, |row| word_of(table, row));
+        let refused = match writes.write_version(self.id, rid, near, row) {
             Ok(word) if writes.insert(rid, word, at) => return Ok(Some(rid)),
             Ok(word) => {
                 writes.discard(Some(word));
@@ -159,7 +166,7 @@ impl Session {
         // The version is written before the row is locked: only one of many rows is contended or
         // gone.
         let near = table.directory().raw_word(rid.row());
-        let word = row.map(|row| writes.write_version(self.id, (rid, near), row)).transpose()?;
+        let word = row.map(|row| writes.write_version(self.id, rid, near, row)).transpose()?;
         let (key, mut holds) = (LockKey::row(table.id(), rid), false);
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
@@ -213,15 +220,13 @@ impl Session {
     pub fn insert_with(&mut self, table: &Arc<Table>, row: &[u8], keys: &[Key<'_>]) -> Result<Rid> {
         check_keys(table, keys.iter().map(|key| key.bytes))?;
         if keys.is_empty() {
-            return self.insert_unkeyed(table, row, Word::EMPTY);
+            return self.insert_unkeyed(table, row, None);
         }
         // The snapshot keeps purge off the leaves that are looked at.
         self.snapshots.statement(&self.pool);
         // The leaves come while the row is written.
         let sought = seek(table, keys.iter().enumerate().map(|(index, key)| (index, key.bytes)));
-        let neighbour = sought.first().and_then(Sought::neighbour);
-        let near = neighbour.map_or(Word::EMPTY, |row| word_of(table, row));
-        let rid = self.insert_unkeyed(table, row, near)?;
+        let rid = self.insert_unkeyed(table, row, sought.first())?;
         let (_, at) = self.writes.table_to_write(table, self.owner.id);
         let (mut changes, mut locks) = (KeyChanges::new(table, rid.row(), at), self.locks());
         for ((index, key), sought) in keys.iter().enumerate().zip(&sought) {

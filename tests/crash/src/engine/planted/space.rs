@@ -43,6 +43,12 @@ pub(super) const PLANTED: &[Planted] = &[
         "mixed",
     ),
     planted(
+        Mutant::ExtentsSweptEarly,
+        "sweep, extents",
+        "extents count as swept while the first who needs one still looks for them",
+        "races, restarted",
+    ),
+    planted(
         Mutant::ReturnedPageCountsAsClean,
         "(I4), bulk pages",
         "a page that a rollback returns counts as clean",
