@@ -29,12 +29,12 @@ static constexpr ulong SHORT_ROW= 512;
 static constexpr uint8_t NO_COLUMNS[(MAX_FIELDS + 7) / 8]= {};
 
 /* Takes the server's condition on the columns of an index. A statement that locks rows has it
-   checked on the locked row. Of a unique key of one column the ranges mostly say it all, and it
+   checked on the locked row. Of a primary key of one column the ranges mostly say it all, and it
    would be checked at each entry for nothing. */
 Item *ha_perdura::idx_cond_push(uint index, Item *condition)
 {
-  const KEY &key= table->key_info[index];
-  if (m_locks || m_lock_type >= TL_FIRST_WRITE || ((key.flags & HA_NOSAME) && key.user_defined_key_parts == 1))
+  const bool is_told= index == table->s->primary_key && table->key_info[index].user_defined_key_parts == 1;
+  if (m_locks || m_lock_type >= TL_FIRST_WRITE || is_told)
     return condition;
   pushed_idx_cond= condition;
   pushed_idx_cond_keyno= index;
