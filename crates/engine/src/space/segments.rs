@@ -419,8 +419,8 @@ impl Segments {
     }
 
     /// Makes a segment free if it is empty, or reusable if more than one in [`FREE_SHARE`] of its
-    /// cells is free. A segment with an owner stays as it is, and so does one that is being emptied until it
-    /// is empty. `free` are the locked lists.
+    /// cells is free. A segment with an owner stays as it is, and so does one that is being emptied
+    /// until it is empty. `free` are the locked lists.
     fn settle(&self, free: &mut FreeSegments, id: SegmentId, cells: &CellMap) {
         // Planted: an empty segment becomes free although an owner fills it.
         if cells.taken.load(Ordering::Acquire) && !perdura_pmem::planted(Mutant::OwnedSegmentFreed) {

@@ -58,8 +58,8 @@ impl Table {
         audit::audit(self.index_list(), rows as u64, is_row)
     }
 
-    /// Checks that each reusable segment has cells of its class and no owner. Others may have claimed
-    /// those that were free.
+    /// Checks that each reusable segment has cells of its class and no owner. Others may have
+    /// claimed those that were free.
     fn audit_reusable(&self) -> Result<()> {
         for (units, id) in self.space.segments().free_segments().reusable() {
             let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();

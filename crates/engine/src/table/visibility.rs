@@ -108,8 +108,8 @@ impl RowReader {
         self.file.map(|file| unsafe { file.as_ref() })
     }
 
-    /// Asks for the beginning of the version that `word` names ahead of its use, if it lies in the file of the row
-    /// before.
+    /// Asks for the beginning of the version that `word` names ahead of its use, if it lies in the
+    /// file of the row before.
     #[inline]
     pub(crate) fn prefetch(&self, word: Word) {
         if let Some(file) = self.known(word) {
