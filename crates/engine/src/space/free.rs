@@ -227,7 +227,8 @@ impl FreeSegments {
         Some(found.1)
     }
 
-    /// The segments that offer cells, with the units of these. Others may have claimed the free ones.
+    /// The segments that offer cells, with the units of these. Others may have claimed those that
+    /// were free.
     pub(crate) fn reusable(&self) -> impl Iterator<Item = (u32, SegmentId)> + '_ {
         self.reusable.iter().copied()
     }
