@@ -586,7 +586,7 @@ impl Segments {
 /// that are free in others wait for versions of the rows there and of their neighbours: an owner
 /// would fill them with rows from anywhere. A table that is updated at random keeps as many as are
 /// replaced between two rounds of purge, and no more than that share.
-const FREE_SHARE: u32 = 16;
+const FREE_SHARE: u32 = 64;
 
 /// Whether a segment with `used` of its `count` cells in use is worth another owner.
 fn has_room(used: u32, count: u32) -> bool {
