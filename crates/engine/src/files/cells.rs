@@ -113,6 +113,11 @@ impl CellMap {
         self.count
     }
 
+    /// Whether the segment has an owner or is being emptied: it is not offered to others.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.taken.load(Ordering::Acquire) || self.emptied.load(Ordering::Acquire)
+    }
+
     /// Number of cells in use, claimed ones included.
     pub(crate) fn used(&self) -> u32 {
         self.used.load(Ordering::Acquire)

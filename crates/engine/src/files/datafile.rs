@@ -317,7 +317,12 @@ impl DataFile {
     #[inline]
     pub(crate) fn prefetch(&self, word: Word, bytes: u64) {
         let last = bytes.min(PREFETCHED_MAX) - 1;
-        (0..last).step_by(LINE_BYTES as usize).chain([last]).for_each(|at| self.region().prefetch(word.offset() + at));
+        let mut at = 0;
+        while at < last {
+            self.region().prefetch(word.offset() + at);
+            at += LINE_BYTES;
+        }
+        self.region().prefetch(word.offset() + last);
     }
 
     /// As [`DataFile::header`], without the error.

@@ -236,9 +236,7 @@ impl Segments {
         for file in self.chain.files() {
             for index in 0..file.segment_count() {
                 let cells = file.segment(index).cells.lock().clone();
-                let is_others =
-                    |cells: &CellMap| cells.taken.load(Ordering::Acquire) || cells.emptied.load(Ordering::Acquire);
-                let has_room = |cells: &Arc<CellMap>| cells.used() < cells.count() && !is_others(cells);
+                let has_room = |cells: &Arc<CellMap>| cells.used() < cells.count() && !cells.is_withdrawn();
                 if let Some(cells) = cells.filter(has_room) {
                     free.put_reusable(cells.units(), SegmentId { file: file.sequence(), index });
                 }

@@ -5,13 +5,10 @@
 
 use super::Table;
 use crate::error::{Error, Result};
-use crate::files::cells::CellMap;
 use crate::files::chain::SegmentId;
 use crate::format::{GRANULES, Rid, SegmentKind};
 use crate::index::audit;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Table {
     /// Checks that exactly the live and the superseded versions hold cells, and that each segment
@@ -64,9 +61,7 @@ impl Table {
         for (units, id) in self.space.segments().free_segments().reusable() {
             let cells = self.chain().file_of(id).segment(id.index).cells.lock().clone();
             let offered = cells.filter(|cells| cells.units() == units && (1..=cells.count()).contains(&cells.used()));
-            let is_withdrawn =
-                |cells: Arc<CellMap>| cells.taken.load(Ordering::Acquire) || cells.emptied.load(Ordering::Acquire);
-            if offered.is_none_or(is_withdrawn) {
+            if offered.is_none_or(|cells| cells.is_withdrawn()) {
                 return Err(
                     self.unaccounted(format_args!("segment {id:?} is offered with free cells of {units} units"))
                 );

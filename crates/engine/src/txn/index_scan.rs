@@ -63,7 +63,7 @@ struct Ahead {
 impl Ahead {
     /// Begins with another page, at `next`.
     fn start_page(&mut self, next: usize) {
-        *self = Self { next, words: 0, rows: 0, read: self.read };
+        *self = Self { next, read: self.read, words: 0, rows: 0 };
     }
 
     /// The row of entry `at` is read now. Returns the entries for whose words, and for whose

@@ -260,11 +260,6 @@ fn pause() {
     Condvar::new().wait_for(&mut guard, Duration::from_millis(1));
 }
 
-/// The word of the row that an entry names; empty if the table has no such row.
-pub(super) fn word_of(table: &Table, row: u64) -> Word {
-    table.directory().place(row).map_or(Word::EMPTY, |(region, at)| Word(region.load(at)))
-}
-
 /// The RID of the row that an entry names.
 pub(crate) fn rid_of(table: &Table, row: u64) -> Result<Rid> {
     match table.directory().place(row) {

@@ -13,7 +13,7 @@ use crate::pool::locks::LockMode;
 use crate::pool::owner::LockKey;
 use crate::shadow::change::Own;
 use crate::table::Table;
-use crate::txn::keys::{Key, KeyChange, KeyChanges, check_count, check_key, check_keys, seek, word_of};
+use crate::txn::keys::{Key, KeyChange, KeyChanges, check_count, check_key, check_keys, seek};
 use perdura_log::Csn;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Session {
         }
         let rid = table.space().allocate_rid(self.id)?;
         let neighbour = sought.and_then(Sought::neighbour);
-        let near = neighbour.map_or(Word::EMPTY, |row| word_of(table, row));
+        let near = neighbour.map_or(Word::EMPTY, |row| table.directory().raw_word(row));
         let refused = match writes.write_version(self.id, rid, near, row) {
             Ok(word) if writes.insert(rid, word, at) => return Ok(Some(rid)),
             Ok(word) => {
@@ -165,8 +165,8 @@ impl Session {
         let (writes, _) = self.writes.table_to_write(table, self.owner.id);
         // The version is written before the row is locked: only one of many rows is contended or
         // gone.
-        let near = table.directory().raw_word(rid.row());
-        let word = row.map(|row| writes.write_version(self.id, rid, near, row)).transpose()?;
+        let near = || table.directory().raw_word(rid.row());
+        let word = row.map(|row| writes.write_version(self.id, rid, near(), row)).transpose()?;
         let (key, mut holds) = (LockKey::row(table.id(), rid), false);
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
