@@ -42,10 +42,12 @@ pub fn body(seed: u64, session: u64, number: u64) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + number + session) as u8).collect()
 }
 
-/// Ranges of the lanes that were written, with the file's name. While it is locked no write begins.
-type Written = Arc<Mutex<Vec<(String, Range<u64>)>>>;
+/// Ranges of the lanes that were written, with the file's name. While it is locked no write begins:
+/// a copy made meanwhile is one that a crash may leave, where one made beside writes may have a
+/// later record without an earlier one, of a file or a place copied before.
+pub type Written = Arc<Mutex<Vec<(String, Range<u64>)>>>;
 
-fn watch(medium: &FileMedium) -> Written {
+pub fn watch(medium: &FileMedium) -> Written {
     let written = Written::default();
     let told = written.clone();
     medium.on_log_write(move |path, range| {

@@ -1,7 +1,7 @@
 //! The ways of records to the medium, on real threads and real files: each keeps what was
 //! acknowledged, and each recovers what another has left. Tests (I1), (I9) and (I11) of them.
 
-use crate::on_disk::{body, crashed, directory, on_disk};
+use crate::on_disk::{body, crashed, directory, on_disk, watch};
 use crate::stress::{compare, run_threads};
 use crate::support::{commit, create, found, recover, settle, tiny};
 use perdura_log::{Csn, ErrorKind, LogConfig, LogPath, PathConfig, Recovery, Turns};
@@ -100,7 +100,9 @@ fn a_copy_of_a_disk_has_every_acknowledged_commit() {
         let mut config = staged(path, Turns::Own, 8 << 20);
         config.path.buffer_bytes = 64 << 10;
         let pool = directory();
-        let medium: Arc<dyn Medium> = Arc::new(on_disk(pool.path()));
+        let file_medium = on_disk(pool.path());
+        let written = watch(&file_medium);
+        let medium: Arc<dyn Medium> = Arc::new(file_medium);
         create(&medium, &config, seed);
         let (log, _) = recover(&medium, &config).expect("it recovers");
         let acknowledged = Mutex::new(BTreeMap::<Csn, Vec<u8>>::new());
@@ -117,6 +119,7 @@ fn a_copy_of_a_disk_has_every_acknowledged_commit() {
                 });
             }
             for _ in 0..5 {
+                let _none_begins = written.lock().expect("unpoisoned");
                 let told = acknowledged.lock().expect("unpoisoned").clone();
                 copies.push((told, crashed(pool.path())));
             }
@@ -129,6 +132,7 @@ fn a_copy_of_a_disk_has_every_acknowledged_commit() {
             let found: BTreeMap<Csn, Vec<u8>> = found(&recovery).into_iter().collect();
             assert!(told.iter().all(|(csn, body)| found.get(csn) == Some(body)), "{path}: {} told", told.len());
         }
+        assert!(!written.lock().expect("unpoisoned").is_empty(), "its writes are watched");
         let status = log.status();
         let path = status.path.clone().expect("a staged path");
         assert!(

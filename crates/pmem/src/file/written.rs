@@ -49,6 +49,12 @@ impl Writes {
     pub(super) fn tell(&self, handler: Handler) {
         let _ = self.0.set(handler);
     }
+
+    fn begins(&self, name: &str, range: &Range<u64>) {
+        if let Some(handler) = self.0.get() {
+            handler(name, range.clone());
+        }
+    }
 }
 
 /// Rounds in which threads write a file together.
@@ -243,7 +249,7 @@ impl WrittenFile {
     fn write_all(&self, ranges: &Ranges) {
         let name = self.name.lock().clone();
         for range in ranges.iter() {
-            self.writes.0.get().inspect(|handler| handler(&name, range.clone()));
+            self.writes.begins(&name, range);
             // The medium keeps a failure, and the caller asks it.
             if self.syncs.sync(&name, "write", || self.write(range)).is_err() {
                 return;
@@ -299,6 +305,7 @@ impl WrittenFile {
         unsafe { target.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
         let file = self.buffered.get().expect("just opened");
         let (mut at, end) = (offset, offset + source.len() as u64);
+        self.writes.begins(&name, &(offset..end));
         self.syncs.sync(&name, "write", || {
             while at < end {
                 match self.write_once(file, at, (end - at) as usize) {
