@@ -408,3 +408,53 @@ fn commits_in_leaves_that_were_published_later_survive_a_loss_of_power() {
         verify(&numbers, &format!("seed {seed}, loaded"), &mut random);
     }
 }
+
+/// Hazard: a segment whose leaves have all gone holds versions, or leaves of another size, before
+/// its new kind is stored. A killed process leaves them, and by the kind from before they are
+/// leaves, and damaged.
+#[test]
+fn segments_that_held_leaves_have_another_use_when_the_process_is_killed() {
+    let mut kills = 0;
+    for seed in 0..2 {
+        let directory = directory();
+        let (_medium, engine) = open(&directory, By::Journal);
+        let keyed = Keyed::create(&engine, "t", &KINDS);
+        let mut random = Random::new(seed);
+        let mut kept = Rows::new();
+        for round in 0..3 {
+            let hint = |what: &str| format!("seed {seed}, round {round}, {what}");
+            let mut txn = engine.session(Isolation::ReadCommitted);
+            let rids: Vec<_> = (0..200).map(|number| Fields::of(1000 + number).row()).collect();
+            let rids: Vec<_> = rids.iter().map(|row| keyed.insert(&mut txn, row).expect("there is room")).collect();
+            txn.commit().expect("nothing fails");
+            rids.iter().for_each(|rid| keyed.delete(&mut txn, *rid).expect("it is there"));
+            txn.commit().expect("nothing fails");
+            for _ in 0..6 {
+                engine.checkpoint().expect("nothing fails");
+                crate::common::settle(&engine);
+            }
+            for number in 0..60 {
+                let fields =
+                    Fields { padding: 100 + random.below(900) as usize, ..Fields::of(10_000 + round * 200 + number) };
+                let rid = keyed.insert(&mut txn, &fields.row()).expect("there is room");
+                kept.insert(rid, fields.row());
+                if random.one_in(4) {
+                    let image = power_lost(&files(directory.path()), &files(directory.path()), &mut random);
+                    let (_medium, engine) = open(&image, By::Journal);
+                    let table = engine.table("t").expect("it is there");
+                    engine
+                        .sweep()
+                        .and_then(|()| table.audit())
+                        .unwrap_or_else(|error| panic!("{}: {error}", hint("killed")));
+                    kills += 1;
+                }
+                if random.one_in(20) {
+                    txn.commit().expect("nothing fails");
+                }
+            }
+            txn.commit().expect("nothing fails");
+        }
+        assert_eq!(keyed.check(&engine), kept, "seed {seed}");
+    }
+    assert!(kills > 60, "{kills} kills");
+}

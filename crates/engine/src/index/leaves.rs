@@ -450,10 +450,9 @@ impl Leaves {
 
     /// Gives back the segments whose places are all free, but for one of each size that is in use.
     fn give_back(&self, lists: &mut Lists, segments: &Segments) {
-        for (id, leaves) in lists.places.take_empty() {
-            lists.numbers.extend(leaves);
-            segments.put_free(id);
-        }
+        let (ids, leaves): (Vec<_>, Vec<_>) = lists.places.take_empty().into_iter().unzip();
+        segments.free_leaves(&ids);
+        lists.numbers.extend(leaves.into_iter().flatten());
     }
 
     /// Leaves that are to move to free places before them, at most `most`, so that segments become

@@ -178,9 +178,17 @@ impl Segments {
         self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
     }
 
-    /// Makes a segment free that nothing is in.
-    pub(crate) fn put_free(&self, id: SegmentId) {
-        self.free.lock().put(self.chain.file_of(id), id.index);
+    /// Returns segments in whose leaves nobody can need anything. They are free on the medium
+    /// before anybody takes one: its next kind may be stored later than its content, and a start
+    /// reads whatever is in a segment of leaves as the states of leaves.
+    pub(crate) fn free_leaves(&self, ids: &[SegmentId]) {
+        let Some(first) = ids.first() else { return };
+        for id in ids {
+            self.chain.file_of(*id).set_kind(id.index, SegmentKind::Free);
+        }
+        self.chain.file_of(*first).region().fence();
+        let mut free = self.free.lock();
+        ids.iter().for_each(|id| free.put(self.chain.file_of(*id), id.index));
     }
 
     /// Takes what is `need`ed from the lists by `take`, and sweeps or grows if they lack it.
