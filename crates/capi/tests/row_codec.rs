@@ -154,7 +154,17 @@ fn unpack(unpacker: &Unpacker, layout: &Layout, row: &[u8]) -> Result<Vec<u8>, D
     // SAFETY: the buffer has the layout's bytes and more.
     let outcome = unsafe { unpacker.unpack(row, record.as_mut_ptr()) };
     assert!(record[layout.record_bytes()..].iter().all(|byte| *byte == UNTOUCHED), "written behind the record");
-    outcome.map(|()| record)
+    let looked_at = outcome?;
+    assert!(looked_at <= row.len(), "{looked_at} of {} bytes", row.len());
+    // What lies behind does not matter.
+    if looked_at < row.len() {
+        let mut again = vec![UNTOUCHED; layout.record_bytes() + GUARD];
+        let mut other = row.to_vec();
+        other[looked_at..].iter_mut().for_each(|byte| *byte = !*byte);
+        // SAFETY: as above.
+        assert_eq!(unsafe { unpacker.unpack(&other, again.as_mut_ptr()) }, Ok(looked_at), "another row");
+    }
+    Ok(record)
 }
 
 fn pack(layout: &Layout, record: &[u8]) -> Vec<u8> {

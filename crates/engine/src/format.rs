@@ -24,9 +24,9 @@ pub(crate) use file::{
 pub(crate) use geometry::{CATALOG_ID, GRANULES, LEAF_UNIT, SEGMENT_BYTES_MIN};
 pub use geometry::{FORMAT_VERSION, Geometry, UNIT_BYTES, VALUES_VERSION};
 pub(crate) use leaf::{
-    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_key,
-    entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint, leaf_check, leaf_version, push_entry,
-    units_for_fixed, units_for_long,
+    ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, decode_valid, encode_valid, entry_check,
+    entry_key, entry_marks, entry_row, fold_entry, key_bytes_max, key_fingerprint, leaf_check, leaf_version,
+    push_entry, units_for_fixed, units_for_long,
 };
 pub use leaf::{IndexDefinition, KEY_BYTES_MAX};
 pub use page::PageState;

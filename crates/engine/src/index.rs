@@ -17,6 +17,7 @@
 pub(crate) mod audit;
 pub(crate) mod build;
 mod bulk;
+mod entry_order;
 pub(crate) mod estimate;
 pub(crate) mod find;
 pub(crate) mod indexes;

@@ -29,6 +29,7 @@ mod pool_change;
 pub(crate) mod reader;
 mod redo_log;
 pub(crate) mod references;
+mod rows_ahead;
 pub(crate) mod savepoints;
 pub(crate) mod scan;
 pub(crate) mod session;

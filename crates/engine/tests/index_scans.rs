@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill, roomy, same};
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill, roomy, same, step};
 use crate::common::settle;
 use crate::common::walk::Walk;
 use perdura_engine::{Direction, Engine, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Rid, Session};
@@ -153,6 +153,60 @@ fn a_statement_does_not_meet_its_own_writes() {
         txn.end_statement();
         txn.commit().unwrap();
         keyed.check(&engine);
+    }
+}
+
+/// Hazard: a scan takes what it has looked up ahead for the row of another entry: where it turns,
+/// where a leaf ends, or where a shorter one follows; or it does not see what its transaction has
+/// written since.
+#[test]
+fn rows_are_read_where_a_scan_stands() {
+    for seed in 0..60 {
+        let engine = open();
+        let keyed = Keyed::create(&engine, "t", &[Kind::Number]);
+        let mut random = Random::new(seed);
+        let rids = fill(&engine, &keyed, (0..400).map(Fields::of));
+        let mut txn = engine.session(Isolation::ReadCommitted);
+        // Leaves of different lengths, some of them short.
+        for gap in rids.chunks(40) {
+            let kept = random.below(40) as usize;
+            gap[kept..].iter().for_each(|rid| keyed.delete(&mut txn, *rid).unwrap());
+        }
+        txn.commit().unwrap();
+        settle(&engine);
+        txn.start_statement();
+        let mut scan = txn.index(&keyed.table, 0).scan(ReadView::Snapshot);
+        scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
+        let (mut direction, mut left, mut read) = (Direction::Forward, 0, 0);
+        for _ in 0..4000 {
+            if left == 0 {
+                (direction, left) = match direction {
+                    Direction::Forward if random.one_in(2) => (Direction::Backward, 1 + random.below(80)),
+                    _ => (Direction::Forward, 1 + random.below(80)),
+                };
+            }
+            left -= 1;
+            let Some(rid) = step(&mut scan, &txn, direction).unwrap() else {
+                left = 0;
+                continue;
+            };
+            if seed % 2 == 0 && random.one_in(300) {
+                let number = u64::from_be_bytes(scan.key().try_into().expect("eight bytes"));
+                let row = Fields { padding: 1 + random.below(9) as usize, ..Fields::of(number as u32) }.row();
+                keyed.update(&mut txn, rid, &row).unwrap();
+            }
+            if direction == Direction::Backward && !random.one_in(20) {
+                continue;
+            }
+            let expected = txn.read(&keyed.table, rid, ReadView::Snapshot).unwrap().expect("a row");
+            let (found, row) = scan.read_row(&mut txn).unwrap().expect("a row");
+            // SAFETY: the statement is not over.
+            let (expected, row) = unsafe { (expected.bytes(), row.bytes()) };
+            assert!((found, row) == (rid, expected), "seed {seed}: {rid:?}, read as {found:?}");
+            read += 1;
+        }
+        assert!(read > 500, "seed {seed}: {read} rows");
+        txn.end_statement();
     }
 }
 

@@ -231,6 +231,7 @@ pub enum Mutant {
     RefusedVersionFreedEarly,
     LeafSegmentReturnedInUse,
     DescendingWalkTakenForAscending,
+    OwnRowReadAhead,
     ChangeSkipsHold,
     HoldIgnoresChangesUnderWay,
     HoldLooksBeforeMark,

@@ -65,6 +65,8 @@ pub struct Unpacker {
     runs: Vec<Run>,
     variables: Vec<Variable>,
     fixed_bytes: usize,
+    /// Bytes of a row up to the end of the last run.
+    runs_end: usize,
     whole: bool,
 }
 
@@ -266,10 +268,12 @@ impl Unpacker {
             let used = variables.iter().rposition(|variable| variable.wanted).map_or(0, |last| last + 1);
             variables.truncate(used);
         }
-        Unpacker { runs, variables, fixed_bytes, whole }
+        let runs_end = runs.last().map_or(0, |run| (run.row + run.bytes) as usize);
+        Unpacker { runs, variables, fixed_bytes, runs_end, whole }
     }
 
-    /// Unpacks `row` into `record`, whose blobs then point into `row`.
+    /// Unpacks `row` into `record`, whose blobs then point into `row`. Returns how many bytes of the
+    /// row it has looked at, from the first one on.
     ///
     /// # Errors
     /// [`DamagedRow`], with a part of the record overwritten.
@@ -278,7 +282,7 @@ impl Unpacker {
     /// `record` must be writable for the layout's record bytes. Blob pointers are valid only as
     /// long as `row`.
     #[inline(always)]
-    pub unsafe fn unpack(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
+    pub unsafe fn unpack(&self, row: &[u8], record: *mut u8) -> Result<usize, DamagedRow> {
         if row.len() < self.fixed_bytes {
             return Err(DamagedRow);
         }
@@ -290,7 +294,7 @@ impl Unpacker {
             }
             match self.whole || !self.variables.is_empty() {
                 true => self.unpack_variables(row, record),
-                false => Ok(()),
+                false => Ok(self.runs_end),
             }
         }
     }
@@ -298,7 +302,7 @@ impl Unpacker {
     /// # Safety
     /// As for [`Unpacker::unpack`]; the row has its fixed part.
     #[inline(never)]
-    unsafe fn unpack_variables(&self, row: &[u8], record: *mut u8) -> Result<(), DamagedRow> {
+    unsafe fn unpack_variables(&self, row: &[u8], record: *mut u8) -> Result<usize, DamagedRow> {
         let start = row.as_ptr();
         // SAFETY: the layout check keeps all fields within the record. Within the row, each length
         // and content is checked against what is left before it is read.
@@ -330,8 +334,8 @@ impl Unpacker {
             if self.whole && left > 0 {
                 return Err(DamagedRow);
             }
+            Ok(row.len() - left)
         }
-        Ok(())
     }
 }
 

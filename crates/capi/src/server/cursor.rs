@@ -304,13 +304,20 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table, `row` alive.
     #[inline(always)]
     pub(super) unsafe fn unpack(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome {
+        // SAFETY: as the caller vouches for.
+        unsafe { self.unpack_counted(rid, row, record) }.map(|_| PerduraCode::Ok)
+    }
+
+    /// As [`PerduraCursor::unpack`]; returns how many bytes of the row were looked at.
+    ///
+    /// # Safety
+    /// As for [`PerduraCursor::unpack`].
+    #[inline(always)]
+    pub(super) unsafe fn unpack_counted(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome<usize> {
         let chosen = self.chosen.as_ref().filter(|_| self.chooses);
         let unpacker = chosen.map_or(&self.whole, |(_, unpacker)| unpacker);
         // SAFETY: as the caller vouches for.
-        match unsafe { unpacker.unpack(row.bytes(), record) } {
-            Ok(()) => Ok(PerduraCode::Ok),
-            Err(_) => Err(self.damaged(rid)),
-        }
+        unsafe { unpacker.unpack(row.bytes(), record) }.map_err(|_| self.damaged(rid))
     }
 
     /// Whether the bytes are a row of the table's definition. Unpacks them into `record`.

@@ -284,16 +284,23 @@ impl IndexPosition {
         if let At::Key(found) = self.at { found } else { self.scan.as_ref()?.rid() }
     }
 
-    /// The row of the entry that was found last, which is read next.
-    pub(super) fn row_to_read(&mut self) -> Option<Rid> {
-        if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_read() }
+    /// Reads the row of the entry that was found last, as the snapshot sees it.
+    #[inline]
+    pub(super) fn read_row(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<(Rid, RowRef)>> {
+        let found = match (self.at, &mut self.scan) {
+            (At::Key(found), _) => found,
+            (_, Some(scan)) => return Ok(scan.read_row(&mut session.txn)?),
+            (_, None) => None,
+        };
+        let Some(rid) = found else { return Ok(None) };
+        Ok(session.txn.read(table, rid, ReadView::Snapshot)?.map(|row| (rid, row)))
     }
 
-    /// Notes the row that was read of the entry found last.
+    /// Notes how many bytes were read of the row of the entry found last.
     #[inline]
-    pub(super) fn note_row(&mut self, row: RowRef) {
+    pub(super) fn note_bytes(&mut self, bytes: usize) {
         if let Some(scan) = &mut self.scan {
-            scan.note_length(row);
+            scan.note_bytes(bytes);
         }
     }
 

@@ -4,7 +4,7 @@ use super::code::{Failure, Outcome, PerduraCode};
 use super::cursor::{PerduraCursor, Reading};
 use super::index_position::Step;
 use super::session::Session;
-use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid, RowRef};
+use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
 use std::ops::Bound;
 
 /// A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
@@ -124,16 +124,15 @@ impl PerduraCursor {
                 self.rid = None;
                 return Ok(PerduraCode::Ok);
             }
-            let Some(rid) = self.index.row_to_read() else { break };
-            self.rid = Some(rid);
             let code = match self.reading {
+                Some(Reading::Locked(mode)) => {
+                    let Some(rid) = self.index.row() else { break };
+                    self.rid = Some(rid);
+                    // SAFETY: as the caller vouches for.
+                    unsafe { self.read_entry_locked(session, rid, mode, record)? }
+                }
                 // SAFETY: as the caller vouches for.
-                Some(Reading::Locked(mode)) => unsafe { self.read_entry_locked(session, rid, mode, record)? },
-                _ => match self.row_of_snapshot(session, rid)? {
-                    // SAFETY: as the caller vouches for; the row is valid until the statement ends.
-                    Some(row) => Some(unsafe { self.unpack(rid, row, record)? }),
-                    None => None,
-                },
+                _ => unsafe { self.read_entry_plainly(session, record)? },
             };
             if let Some(code) = code {
                 return Ok(code);
@@ -148,24 +147,23 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn row_of_entry(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
-        let rid = self.index.row_to_read().ok_or_else(PerduraCursor::no_row)?;
-        self.rid = Some(rid);
         session.rows_not_read = session.rows_not_read.saturating_sub(1);
-        match self.row_of_snapshot(session, rid)? {
-            // SAFETY: as the caller vouches for; the row is valid until the statement ends.
-            Some(row) => unsafe { self.unpack(rid, row, record) },
-            None => Ok(PerduraCode::End),
-        }
+        // SAFETY: as the caller vouches for.
+        Ok(unsafe { self.read_entry_plainly(session, record)? }.unwrap_or(PerduraCode::End))
     }
 
-    /// Reads the row of the entry found last as the snapshot sees it.
+    /// Reads the row of the entry found last as the snapshot sees it; `None` if it sees none.
+    ///
+    /// # Safety
+    /// `record` must be a record buffer of this table.
     #[inline]
-    fn row_of_snapshot(&mut self, session: &mut Session, rid: Rid) -> Outcome<Option<RowRef>> {
-        let row = session.txn.read(&self.table, rid, ReadView::Snapshot)?;
-        if let Some(row) = row {
-            self.index.note_row(row);
-        }
-        Ok(row)
+    unsafe fn read_entry_plainly(&mut self, session: &mut Session, record: *mut u8) -> Outcome<Option<PerduraCode>> {
+        let Some((rid, row)) = self.index.read_row(session, &self.table)? else { return Ok(None) };
+        self.rid = Some(rid);
+        // SAFETY: as the caller vouches for; the row is valid until the statement ends.
+        let bytes = unsafe { self.unpack_counted(rid, row, record)? };
+        self.index.note_bytes(bytes);
+        Ok(Some(PerduraCode::Ok))
     }
 
     /// The failure of a read whose entry's key the caller could not take apart.

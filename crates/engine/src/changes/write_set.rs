@@ -98,6 +98,12 @@ impl WriteSet {
         self.writes_of(table).is_some_and(TableWrites::is_admitted)
     }
 
+    /// Whether the transaction has written to a table.
+    #[inline]
+    pub(crate) fn has_table(&self, table: u32) -> bool {
+        self.writes_of(table).is_some()
+    }
+
     #[inline]
     fn writes_of(&self, table: u32) -> Option<&TableWrites> {
         self.tables.iter().find(|writes| writes.table().id() == table)

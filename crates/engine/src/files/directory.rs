@@ -203,6 +203,12 @@ impl Directory {
         self.pages.get(page as usize)
     }
 
+    /// Whether the directory has a place for row `row`.
+    #[inline]
+    pub(crate) fn has_row(&self, row: u64) -> bool {
+        self.position_of(row) != 0 && self.page_of(row) < self.page_count()
+    }
+
     /// Region and offset of the word of row `row`; `None` if the directory has no such row.
     #[inline]
     pub(crate) fn place(&self, row: u64) -> Option<(&Region, u64)> {

@@ -154,8 +154,18 @@ pub(crate) fn decode_valid(word: u64) -> Option<u64> {
 pub(crate) fn entry_marks(entry: &[u8]) -> (u8, u8) {
     let key = entry.len().saturating_sub(ENTRY_ROW_BYTES);
     let of_key = crc32c(&entry[..key]);
-    let of_all = crc32c_append(of_key, &entry[key..]);
-    (of_key as u8, (of_all ^ of_all >> 8 ^ of_all >> 16 ^ of_all >> 24) as u8)
+    (of_key as u8, folded(crc32c_append(of_key, &entry[key..])))
+}
+
+/// The check of an entry, as [`entry_marks`] has it.
+#[inline]
+pub(crate) fn entry_check(entry: &[u8]) -> u8 {
+    folded(crc32c(entry))
+}
+
+#[inline]
+fn folded(crc: u32) -> u8 {
+    (crc ^ crc >> 8 ^ crc >> 16 ^ crc >> 24) as u8
 }
 
 /// The fingerprint of a key.
@@ -272,5 +282,6 @@ mod tests {
         assert!(entry(b"ab", 9) < entry(b"ab", 1 << 40) && entry(b"ab", 1 << 47) < entry(b"ac", 0));
         assert_eq!((entry_key(&entry(b"ab", 77)), entry_row(&entry(b"ab", 77))), (&b"ab"[..], 77));
         assert_eq!(entry_marks(&entry(b"ab", 77)).0, key_fingerprint(b"ab"));
+        assert_eq!(entry_marks(&entry(b"ab", 77)).1, entry_check(&entry(b"ab", 77)));
     }
 }

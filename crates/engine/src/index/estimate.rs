@@ -4,6 +4,7 @@
 //! cost little beside the statement. A long range takes two ways down the tree in DRAM, and no
 //! leaf.
 
+use super::entry_order::Bound as EntryBound;
 use super::leaf::{LeafBytes, bits};
 use super::leaf_shadow::View;
 use super::populated::LowKeys;
@@ -76,9 +77,10 @@ fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: Option<&[u
     if end.is_none() && leaf.low() >= key {
         return slots.count_ones().into();
     }
-    let is_below = |entry: &[u8]| end.is_none_or(|end| entry < end);
+    let (from, end) = (EntryBound::new(key), end.map(EntryBound::new));
     let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
-    entries.filter(|entry| *entry >= key && is_below(entry)).count() as u64
+    let is_in = |entry: &&[u8]| !from.is_above(entry) && end.is_none_or(|end| end.is_above(entry));
+    entries.filter(is_in).count() as u64
 }
 
 /// A bound above all keys that begin with `key`.

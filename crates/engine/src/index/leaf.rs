@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, SlotValue, decode_valid, encode_valid,
-    entry_marks, entry_row, key_fingerprint, leaf_check, leaf_version, push_slot_value,
+    entry_check, entry_marks, entry_row, key_fingerprint, leaf_check, leaf_version, push_slot_value,
 };
 use perdura_pmem::{LINE_BYTES, Region, Step, trace};
 use smallvec::SmallVec;
@@ -288,11 +288,17 @@ impl<'a> LeafBytes<'a> {
     /// The entry in a slot that counts for the caller; `None` if it is damaged.
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> Option<&'a [u8]> {
+        self.placed_entry(slot).map(|(_, entry)| entry)
+    }
+
+    /// As [`LeafBytes::entry`], with its offset in the leaf.
+    #[inline]
+    pub(super) fn placed_entry(&self, slot: u32) -> Option<(u64, &'a [u8])> {
         let (at, length) = self.extent(slot)?;
         // SAFETY: as said above, an entry that counts for the caller does not change.
         let bytes = unsafe { self.region.slice(self.at + at - 1, length + 1) };
         let (check, entry) = bytes.split_first()?;
-        (entry_marks(entry).1 == *check).then_some(entry)
+        (entry_check(entry) == *check).then_some((at, entry))
     }
 
     /// As [`LeafBytes::entry`], without a look at its check.
@@ -410,16 +416,12 @@ impl<'a> LeafBytes<'a> {
         Some([fingerprint_at..fingerprint_at + 1, offset_at..offset_at + 2, at - 3..at + length])
     }
 
-    /// The entries in `slots` with their slots, in order; `Err` names a slot whose entry is
-    /// damaged.
-    pub(crate) fn sorted(&self, slots: u64) -> Result<Vec<(&'a [u8], u32)>, u32> {
-        let mut entries = Vec::with_capacity(slots.count_ones() as usize);
-        for slot in bits(slots) {
-            let entry = self.entry(slot).ok_or(slot)?;
-            entries.push((head(entry), entry, slot));
-        }
-        entries.sort_unstable();
-        Ok(entries.into_iter().map(|(_, entry, slot)| (entry, slot)).collect())
+    /// Copies a range of the leaf to the end of `bytes`. Entries in it that do not count for the
+    /// caller may be any bytes.
+    pub(super) fn copy(&self, range: std::ops::Range<u32>, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.resize(start + range.len(), 0);
+        self.region.read(self.at + u64::from(range.start), &mut bytes[start..]);
     }
 }
 
@@ -442,14 +444,6 @@ fn equal_to(bytes: &[u8; 64], wanted: u8) -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 fn equal_to(bytes: &[u8; 64], wanted: u8) -> u64 {
     bytes.iter().zip(0..).fold(0, |found, (byte, at)| found | u64::from(*byte == wanted) << at)
-}
-
-/// The first bytes of an entry as a number, by which most entries of a leaf can be told apart.
-fn head(entry: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = entry.len().min(8);
-    bytes[..length].copy_from_slice(&entry[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]

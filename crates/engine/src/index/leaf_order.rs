@@ -1,5 +1,6 @@
 //! The leaves of an index in the order of their low keys: a search finds one, and locks it.
 
+use super::entry_order::sorted;
 use super::leaf::{LeafBytes, LeafId, bits, damaged};
 use super::leaf_shadow::{LeafShadow, View};
 use super::leaves::Leaves;
@@ -83,7 +84,7 @@ impl<'i> LockedLeaf<'i> {
     /// The entries that anybody may need, in order.
     pub(super) fn entries(&self) -> Result<Vec<(&'i [u8], u32)>> {
         let occupied = self.shadow.occupied(self.valid()?);
-        let sorted = self.bytes.sorted(occupied);
+        let sorted = sorted(&self.bytes, occupied);
         let mut entries = sorted.map_err(|_| damaged(&self.bytes, "an entry of an index' leaf is damaged"))?;
         let high = self.end.high();
         // Entries that a leaf was left with beyond its end are those of the next.

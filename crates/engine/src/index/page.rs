@@ -1,5 +1,6 @@
 //! The entries of one leaf as a scan sees them, in order.
 
+use super::entry_order::EntryOrder;
 use super::leaf::{LeafBytes, damaged};
 use crate::error::Result;
 
@@ -11,22 +12,26 @@ pub(crate) struct Page {
     entries: Vec<std::ops::Range<u32>>,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
+    order: EntryOrder,
 }
 
 impl Page {
     /// Takes the entries in `slots` of `leaf`, those below `high`.
     pub(super) fn fill(&mut self, leaf: &LeafBytes<'_>, slots: u64, high: Option<&[u8]>) -> Result<()> {
-        let sorted = leaf.sorted(slots).map_err(|_| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+        let found = self.order.find(leaf, slots);
+        found.map_err(|_| damaged(leaf, "an entry of an index' leaf is damaged"))?;
         self.bytes.clear();
         self.entries.clear();
-        for (entry, _) in sorted {
-            // Entries that a leaf was left with beyond its end are those of the next.
-            if high.is_some_and(|high| entry >= high) {
-                break;
-            }
-            let start = self.bytes.len() as u32;
-            self.bytes.extend_from_slice(entry);
-            self.entries.push(start..self.bytes.len() as u32);
+        if let Some(extent) = self.order.extent() {
+            let start = extent.start;
+            leaf.copy(extent, &mut self.bytes);
+            self.entries.extend(self.order.ranges().map(|range| range.start - start..range.end - start));
+        }
+        // Entries that a leaf was left with beyond its end are those of the next.
+        if let Some(high) = high
+            && self.len().checked_sub(1).is_some_and(|last| self.entry(last) >= high)
+        {
+            self.entries.truncate(self.place_of(high));
         }
         self.low.clear();
         self.low.extend_from_slice(leaf.low());

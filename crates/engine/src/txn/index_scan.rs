@@ -3,18 +3,18 @@
 use super::direction::Direction;
 use super::keys::{check_row, known_rid, no_index};
 use super::moved_rows::MovedRows;
+use super::rows_ahead::RowsAhead;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Rid, VERSION_HEADER, Word, entry_key, entry_row};
+use crate::format::{Rid, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
 use crate::index::table_index::Index;
 use crate::table::Table;
-use crate::table::visibility::RowRef;
+use crate::table::visibility::{ReadView, RowRef};
 use perdura_log::Csn;
-use perdura_pmem::LINE_BYTES;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// The memory of a scan that has ended, for the next one.
@@ -33,52 +33,10 @@ pub struct IndexScan {
     up_to_previous: usize,
     /// The entry returned last.
     at: Option<usize>,
-    ahead: Ahead,
-    /// Bytes of the version read last: the next ones are mostly as long.
-    version_bytes: u64,
+    ahead: RowsAhead,
     begun: bool,
     /// Rows that have moved since the snapshot, once a locking scan has met one.
     moved: Option<Box<MovedRows>>,
-}
-
-/// How many entries ahead a forward scan asks for the words of their rows, and for the versions
-/// that those name.
-const WORDS_AHEAD: usize = 8;
-const ROWS_AHEAD: usize = 4;
-
-/// Prefetches of a scan ahead of its reads. It asks for more with each row, so that a scan of a few
-/// rows brings none for nothing.
-#[derive(Default)]
-struct Ahead {
-    /// The entry whose row is read next, if the scan goes on forward.
-    next: usize,
-    /// Rows read since it began to.
-    read: usize,
-    /// Entries of the page for whose words it has asked.
-    words: usize,
-    /// Entries of the page for whose versions it has asked.
-    rows: usize,
-}
-
-impl Ahead {
-    /// Begins with another page, at `next`.
-    fn start_page(&mut self, next: usize) {
-        *self = Self { next, read: self.read, words: 0, rows: 0 };
-    }
-
-    /// The row of entry `at` is read now. Returns the entries for whose words, and for whose
-    /// versions, it is time to ask.
-    fn pass(&mut self, at: usize, entries: usize) -> [Range<usize>; 2] {
-        if at != self.next {
-            *self = Self::default();
-        }
-        (self.next, self.read) = (at + 1, self.read + 1);
-        let end = |most: usize| (at + 1 + most).min(entries);
-        let words = self.words.max(at + 1)..end(WORDS_AHEAD.min(self.read - 1));
-        let rows = self.rows.max(at + 1)..end(ROWS_AHEAD.min((self.read - 1) / 2));
-        (self.words, self.rows) = (self.words.max(words.end), self.rows.max(rows.end));
-        [words, rows]
-    }
 }
 
 /// Snapshot of a scan, the last step of the own transaction that it sees, and whether it is checked
@@ -115,8 +73,7 @@ impl IndexScan {
             before_next: 0,
             up_to_previous: 0,
             at: None,
-            ahead: Ahead::default(),
-            version_bytes: LINE_BYTES,
+            ahead: RowsAhead::new(),
             begun: false,
             moved: None,
         }
@@ -156,7 +113,8 @@ impl IndexScan {
         self.moved.iter_mut().for_each(|moved| moved.seek(&key));
         self.load(session, &key, direction == Direction::Forward)?;
         self.put_at(self.page.place_of(&key));
-        (self.at, self.ahead) = (None, Ahead::default());
+        self.at = None;
+        self.ahead.stop();
         Ok(())
     }
 
@@ -240,6 +198,7 @@ impl IndexScan {
     /// Loads the leaf at `key`; with `onward`, the next one if there is nothing to be seen.
     fn load(&mut self, session: &Session, key: &[u8], onward: bool) -> Result<()> {
         self.at = None;
+        self.ahead.leave_page();
         check_snapshot(session)?;
         let own = session.writes().view(self.table.id(), self.seen.step);
         let view = View { snapshot: self.seen.snapshot, own };
@@ -259,7 +218,7 @@ impl IndexScan {
     /// # Errors
     /// Damaged.
     pub fn next(&mut self, session: &Session) -> Result<Option<Rid>> {
-        Ok(if self.forward(session)? { self.rid_to_read() } else { None })
+        Ok(if self.forward(session)? { self.rid() } else { None })
     }
 
     /// The row of the entry before; `None` at the beginning.
@@ -322,6 +281,7 @@ impl IndexScan {
             }
             let low = self.page.low().to_vec();
             self.at = None;
+            self.ahead.leave_page();
             check_snapshot(session)?;
             let own = session.writes().view(self.table.id(), self.seen.step);
             let view = View { snapshot: self.seen.snapshot, own };
@@ -356,25 +316,48 @@ impl IndexScan {
         (!entry.is_empty()).then(|| known_rid(&self.table, entry_row(entry)))
     }
 
-    /// The row of the entry where the scan stands, which the caller reads next. Asks for the rows
-    /// behind it.
-    pub fn rid_to_read(&mut self) -> Option<Rid> {
-        if self.moved.is_some() {
-            return self.rid();
+    /// Reads the row of the entry where the scan stands, as the session's snapshot sees it; `None`
+    /// if it sees none. Asks for the rows behind it.
+    ///
+    /// # Errors
+    /// As for [`Session::read`].
+    pub fn read_row(&mut self, session: &mut Session) -> Result<Option<(Rid, RowRef)>> {
+        match self.at.filter(|_| self.moved.is_none() && session.reads_committed_at(&self.table, self.seen)) {
+            Some(at) => self.read_committed(at),
+            None => {
+                let Some(rid) = self.rid() else { return Ok(None) };
+                let row = session.read(&self.table, rid, ReadView::Snapshot)?;
+                Ok(row.map(|row| (rid, row)))
+            }
         }
-        let at = self.at?;
-        let [words, rows] = self.ahead.pass(at, self.page.len());
-        let place = |entry| self.table.directory().place(entry_row(self.page.entry(entry)));
-        words.filter_map(place).for_each(|(region, at)| region.prefetch(at));
-        let (chain, bytes) = (self.table.chain(), self.version_bytes);
-        rows.filter_map(place).for_each(|(region, at)| chain.prefetch(Word(region.load(at)), bytes));
-        self.rid()
     }
 
-    /// Notes the length of a row that was read: the scan asks ahead for as much of the next ones.
+    /// Reads the row of entry `at` of the page as the scan's snapshot sees it, which the session
+    /// holds and to which the transaction adds nothing.
     #[inline]
-    pub fn note_length(&mut self, row: RowRef) {
-        self.version_bytes = VERSION_HEADER + row.len() as u64;
+    fn read_committed(&mut self, at: usize) -> Result<Option<(Rid, RowRef)>> {
+        let (table, snapshot) = (&self.table, self.seen.snapshot);
+        let row_of = |entry| entry_row(self.page.entry(entry));
+        let turn = self.ahead.pass(at, self.page.len());
+        for (region, at) in turn.words.filter_map(|entry| table.directory().place(row_of(entry))) {
+            region.prefetch(at);
+        }
+        let bytes = self.ahead.version_bytes();
+        for entry in turn.rows {
+            let word = table.word_at(row_of(entry), snapshot);
+            self.ahead.found(entry, word);
+            table.chain().prefetch(word, bytes);
+        }
+        let row = row_of(at);
+        let word = turn.word.unwrap_or_else(|| table.word_at(row, snapshot));
+        let rid = Rid::new(row, word.incarnation());
+        Ok(table.row(rid, word)?.map(|row| (rid, row)))
+    }
+
+    /// Notes how many bytes of a row were read: the scan asks ahead for as much of the next ones.
+    #[inline]
+    pub fn note_bytes(&mut self, bytes: usize) {
+        self.ahead.note_bytes(bytes);
     }
 
     /// The key of the entry that was returned last; empty before the first.
@@ -399,37 +382,5 @@ impl IndexScan {
     /// The table that is scanned.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Ahead;
-
-    /// The entries for whose words, and for whose versions, a scan of `entries` from `from` on has
-    /// asked when it came to each.
-    fn asked(ahead: &mut Ahead, from: usize, to: usize, entries: usize) -> [Vec<usize>; 2] {
-        let mut asked = [Vec::new(), Vec::new()];
-        for at in from..to {
-            for (asked, range) in asked.iter_mut().zip(ahead.pass(at, entries)) {
-                asked.extend(range);
-            }
-        }
-        asked
-    }
-
-    #[test]
-    fn a_scan_asks_once_for_each_entry_and_a_short_one_for_few() {
-        let mut ahead = Ahead::default();
-        assert_eq!(asked(&mut ahead, 0, 1, 50), [vec![], vec![]], "one row");
-        assert_eq!(asked(&mut ahead, 1, 2, 50), [vec![2], vec![]]);
-        let [words, rows] = asked(&mut ahead, 2, 50, 50);
-        assert_eq!(words, (3..50).collect::<Vec<_>>());
-        assert!(rows.is_sorted() && rows.iter().all(|row| words.contains(row)), "{rows:?}");
-        assert_eq!(*rows.last().expect("rows"), 49);
-        ahead.start_page(0);
-        let [words, _] = asked(&mut ahead, 0, 50, 50);
-        assert_eq!(words, (1..50).collect::<Vec<_>>(), "the next page");
-        assert_eq!(asked(&mut ahead, 7, 8, 50), [vec![], vec![]], "elsewhere it begins anew");
     }
 }

@@ -295,7 +295,7 @@ pub(super) fn known_rid(table: &Table, row: u64) -> Rid {
 
 /// Fails if the table does not have the row that an entry names.
 pub(super) fn check_row(table: &Table, row: u64) -> Result<()> {
-    if table.directory().place(row).is_some() { Ok(()) } else { Err(unknown(table, row)) }
+    if table.directory().has_row(row) { Ok(()) } else { Err(unknown(table, row)) }
 }
 
 #[cold]

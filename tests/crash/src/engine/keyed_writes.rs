@@ -85,6 +85,11 @@ impl Worker<'_> {
             );
             let Some((_, rid)) = found else { return true };
             place += 1;
+            let read = self.txn.read(&table, rid, ReadView::Snapshot).unwrap_or_else(|error| panic!("a read: {error}"));
+            // SAFETY: the statement is not over.
+            let read = read.map(|row| (rid.to_u64(), unsafe { row.bytes() }.to_vec()));
+            let met = keys::row_of(&mut scan, &mut self.txn).unwrap_or_else(|error| panic!("a row: {error}"));
+            assert!(met == read, "a walk over index {index} met row {:x} with other bytes", rid.to_u64());
             let key: Option<Key> = key_of_row(rid);
             if self.random.one_in(6) && !self.change_one(key.expect("it is one of the rows"), rid) {
                 return false;

@@ -8,8 +8,9 @@
 use super::history::{key_of, stamp_of};
 use perdura_engine::{
     AlteredIndex, BuildClient, Direction, Engine, IndexDefinition, IndexScan, Key, KeyChange, LockMode, ReadView,
-    Result, Rid, Session, Table,
+    Result, Rid, RowRef, Session, Table,
 };
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -165,6 +166,7 @@ pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -
         return Ok(());
     }
     let keys: Vec<[Vec<u8>; 2]> = rows.iter().map(|(_, row)| keys_of(row)).collect();
+    let bytes: HashMap<u64, &[u8]> = rows.iter().map(|(rid, row)| (rid.to_u64(), &row[..])).collect();
     for (index, kind) in kinds(table).into_iter().enumerate() {
         let failed = |what: String| format!("table {}, index {index}: {what}", table.name());
         let entries = rows.iter().zip(&keys).map(|((rid, _), keys)| (&keys[kind][..], *rid));
@@ -178,7 +180,13 @@ pub fn compare(txn: &mut Session, table: &Arc<Table>, rows: &[(Rid, Vec<u8>)]) -
                 let wanted = if direction == Direction::Forward { left.next() } else { left.next_back() };
                 match (found.map(|rid| (scan.key(), rid)), wanted) {
                     (None, None) => break,
-                    (found, wanted) if found == wanted => {}
+                    (found, wanted) if found == wanted => {
+                        let row = row_of(&mut scan, txn).map_err(|error| failed(format!("a row: {error}")))?;
+                        let (rid, row) = row.ok_or_else(|| failed(format!("{} has no row", text(wanted))))?;
+                        if bytes.get(&rid) != Some(&&row[..]) {
+                            return Err(failed(format!("{} leads to another row, {rid:#x}", text(wanted))));
+                        }
+                    }
                     (found, wanted) => {
                         let (found, wanted, left) = (text(found), text(wanted), left.len());
                         let what = format!("{direction:?}: {found} instead of {wanted}, {left} entries before the end");
@@ -208,6 +216,13 @@ pub fn step(scan: &mut IndexScan, txn: &Session, direction: Direction) -> Result
         Direction::Forward => scan.next(txn),
         Direction::Backward => scan.previous(txn),
     }
+}
+
+/// The row at which a scan stands, as the snapshot sees it.
+pub fn row_of(scan: &mut IndexScan, txn: &mut Session) -> Result<Option<(u64, Vec<u8>)>> {
+    // SAFETY: the statement is not over.
+    let copied = |(rid, row): (Rid, RowRef)| (rid.to_u64(), unsafe { row.bytes() }.to_vec());
+    Ok(scan.read_row(txn)?.map(copied))
 }
 
 fn text(entry: Option<(&[u8], Rid)>) -> String {

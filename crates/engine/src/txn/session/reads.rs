@@ -11,10 +11,12 @@ use crate::table::visibility::{ReadView, RowRef};
 use crate::txn::check::{Check, CheckClient, CheckDepth, CheckSummary};
 use crate::txn::check_index::check_indexes;
 use crate::txn::index_reader::IndexReader;
+use crate::txn::index_scan::Seen;
 use crate::txn::reader::Reader;
 use crate::txn::scan::Scan;
 use crate::txn::table_lock::check_locked;
 use perdura_log::Csn;
+use perdura_pmem::Mutant;
 use std::sync::Arc;
 
 impl Session {
@@ -66,6 +68,18 @@ impl Session {
                 table.read_at(rid, snapshot)
             }
         }
+    }
+
+    /// Whether consistent reads of a table are at the snapshot of a scan, and of what others have
+    /// committed alone.
+    #[inline]
+    pub(in crate::txn) fn reads_committed_at(&mut self, table: &Arc<Table>, seen: Seen) -> bool {
+        // Planted: a row is read that the transaction itself has changed.
+        let is_own = self.writes.has_table(table.id()) && !perdura_pmem::planted(Mutant::OwnRowReadAhead);
+        seen.is_consistent
+            && !is_own
+            && self.snapshots.consistent(&self.pool) == seen.snapshot
+            && self.check_readable(table, Some(seen.snapshot)).is_ok()
     }
 
     /// Begins a scan of a table along its row directory. The scan sees the snapshot and what the

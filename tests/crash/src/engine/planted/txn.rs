@@ -145,4 +145,10 @@ pub(super) const PLANTED: &[Planted] = &[
         "what is ahead of a descending walk is taken for what is behind it",
         "rows that change keys",
     ),
+    planted(
+        Mutant::OwnRowReadAhead,
+        "txn/rows_ahead.rs",
+        "a scan reads what others have committed of a table that the transaction has written",
+        "keys",
+    ),
 ];
