@@ -37,8 +37,11 @@ impl EntryOrder {
             self.0.push(Placed { head, at: at as u32, length: entry.len() as u16, slot: slot as u16 });
         }
         if !ascend {
+            self.0.sort_unstable_by_key(|placed| placed.head);
             let bytes = |placed: &Placed| leaf.unchecked_entry(placed.slot.into());
-            self.0.sort_unstable_by(|one, two| one.head.cmp(&two.head).then_with(|| bytes(one).cmp(&bytes(two))));
+            for alike in self.0.chunk_by_mut(|one, two| one.head == two.head).filter(|alike| alike.len() > 1) {
+                alike.sort_unstable_by_key(|placed| bytes(placed));
+            }
         }
         Ok(())
     }
