@@ -46,6 +46,7 @@ mod reports;
 mod runtime;
 mod schedule;
 mod socket;
+mod spin;
 mod status;
 pub mod tls;
 

@@ -4,6 +4,7 @@
 //! pinning. The floor goes the way that a write must go, client -> leader -> follower -> leader ->
 //! client, with nothing done to it, through processes that wait as the servers.
 
+mod busy;
 mod drive;
 mod floor;
 mod footprint;
@@ -90,7 +91,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         }
         round = begun.elapsed();
     }
-    drop((redis, etcd));
+    drop(etcd);
     for (store, cluster) in &mut clusters {
         footprint::bytes(store, cluster, &CASES, KEYS, length * 2, &mut report)?;
         if STORES.contains(store) {
@@ -99,9 +100,11 @@ pub fn run(plan: &Plan) -> Result<Report> {
     }
     drop(clusters);
     if plan.perdura {
+        busy::run(plan, length, redis.as_ref(), &mut report)?;
         leased(plan, length, &mut report)?;
         late(plan, length, &mut report)?;
     }
+    drop(redis);
     judge(&mut report);
     report.note(MEDIA.into());
     report.note(LATE.into());
@@ -255,6 +258,7 @@ fn judge(report: &mut Report) {
     }
     report.at_most("list: milliseconds to start", report.value("list", "start", "start_ms"), 30.0);
     report.at_most("btree: milliseconds to start", report.value("btree", "start", "start_ms"), 10.0);
+    busy::judge(report);
     let failover = report.value("list", "failover", "failover_ms");
     report.at_most("list: milliseconds until another leader takes writes", failover, 1000.0);
 }

@@ -58,14 +58,14 @@ impl Server {
                 || self.clients.has_work();
             let rest_us = self.schedule.rest_us(is_busy, self.runtime.now_us());
             self.runtime.wait(&mut events, rest_us).map_err(broken)?;
-            let begun_us = self.runtime.now_us();
+            let mut begun_us = self.runtime.now_us();
             self.clients.begin_step();
             for event in &events {
                 self.happened(event, &mut signals)?;
             }
             if events.is_empty() && rest_us == 0 && !is_busy {
-                // Another thread that wants the processor may bring the event.
-                std::thread::yield_now();
+                self.traffic.spin_pauses += u64::from(self.schedule.yield_now(&self.runtime));
+                begun_us = self.runtime.now_us();
             }
             if !events.is_empty() {
                 self.schedule.stay_awake(&self.runtime);

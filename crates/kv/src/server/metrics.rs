@@ -25,7 +25,9 @@ pub(super) struct Traffic {
     pub persists: u64,
     /// Steps of the event loop.
     pub steps: u64,
-    /// The longest time between two polls, in microseconds.
+    /// Times that the server has stopped spinning for a while, since others wanted the processor.
+    pub spin_pauses: u64,
+    /// The longest time between two polls, in microseconds, without what other threads took.
     pub longest_step_us: u64,
 }
 
@@ -113,8 +115,16 @@ pub(super) fn page(
     of_clock(&mut page, state);
     of_clients(&mut page, state, clients);
     page.one("users_disabled", "gauge", "Users without rights, for their records cannot be read.", users_disabled);
-    let Traffic { messages_sent, messages_received, messages_dropped, messages_refused, persists, steps, .. } =
-        *traffic;
+    let Traffic {
+        messages_sent,
+        messages_received,
+        messages_dropped,
+        messages_refused,
+        persists,
+        steps,
+        spin_pauses,
+        ..
+    } = *traffic;
     for (name, help, value) in [
         ("messages_sent_total", "Messages to other replicas.", messages_sent),
         ("messages_received_total", "Messages of other replicas.", messages_received),
@@ -122,6 +132,11 @@ pub(super) fn page(
         ("messages_refused_total", "Messages that no sound replica sends.", messages_refused),
         ("persists_total", "Times that entries were made durable.", persists),
         ("steps_total", "Steps of the event loop.", steps),
+        (
+            "spin_pauses_total",
+            "Times that spinning was given up for a while: others wanted the processor.",
+            spin_pauses,
+        ),
         (
             "medium_written_bytes_total",
             "Bytes written to the store's medium since the start.",

@@ -124,7 +124,7 @@ impl Server {
             inbound: InboundConnections::new(peer_tls),
             admin: Admin::default(),
             browsers: Browsers::default(),
-            schedule: Schedule::default(),
+            schedule: Schedule::new(),
             has_upkeep: true,
             traffic: Traffic::default(),
             logged: LastLogged::default(),

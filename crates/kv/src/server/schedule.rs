@@ -2,28 +2,41 @@
 
 use super::clock::Ticker;
 use super::runtime::Runtime;
+use super::spin::Spin;
 
 /// The due times.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Schedule {
     ticker: Ticker,
     /// When the oldest entry was made that is not durable.
     unpersisted_since_us: Option<u64>,
-    /// Until when the server looks for events without sleeping.
-    awake_until_us: u64,
+    spin: Spin,
     /// When it ends, once a signal has asked for that.
     ends_ms: Option<u64>,
 }
 
 impl Schedule {
+    /// Nothing is due so far.
+    pub(super) fn new() -> Schedule {
+        Schedule { ticker: Ticker::default(), unpersisted_since_us: None, spin: Spin::new(), ends_ms: None }
+    }
+
     /// Longest time to wait for events now.
     pub(super) fn rest_us(&self, is_busy: bool, now_us: u64) -> u64 {
-        if is_busy || now_us < self.awake_until_us { 0 } else { self.ticker.next_us().saturating_sub(now_us) }
+        if is_busy || self.spin.is_on(now_us) { 0 } else { self.ticker.next_us().saturating_sub(now_us) }
     }
 
     /// Events have come: others may follow soon.
     pub(super) fn stay_awake(&mut self, runtime: &Runtime) {
-        self.awake_until_us = runtime.now_us() + runtime.config().raft.spin_us;
+        self.spin.expect(runtime.now_us(), runtime.config().raft.spin_us);
+    }
+
+    /// Lets another thread go first, which may bring an event. Returns whether the server stops
+    /// spinning for a while, since that took long.
+    pub(super) fn yield_now(&mut self, runtime: &Runtime) -> bool {
+        let from_us = runtime.now_us();
+        std::thread::yield_now();
+        self.spin.yielded(from_us, runtime.now_us())
     }
 
     /// Whether a tick is due now. The next comes a tick later.

@@ -1,0 +1,94 @@
+//! Whether the server looks for events without sleeping.
+//!
+//! A thread that sleeps is woken late, where its processor has halted meanwhile by tens of
+//! microseconds. So after an event the server looks for more for a while, and lets other threads go
+//! first between looks. Where others compute on all processors that is the worse choice: what the
+//! server has spun counts against its share, and it gets the processor milliseconds late when there
+//! is something to do. A yield tells: to a thread that waits for events, as the server does, it
+//! takes microseconds; to one that computes, all of that thread's slice. Such a late yield ends
+//! spinning at once and for a pause, which doubles each time that spinning begins again in vain.
+
+/// A yield that takes longer has given the processor to a thread that computes: a slice is 700 us
+/// at least (EEVDF's base slice), and mostly some milliseconds.
+const LATE_US: u64 = 500;
+/// The first pause, and the longest.
+const PAUSE_US: u64 = 250_000;
+const PAUSE_MAX_US: u64 = 8_000_000;
+
+/// The choice between spinning and sleeping.
+#[derive(Debug)]
+pub(super) struct Spin {
+    /// Until when the server spins.
+    until_us: u64,
+    /// From when on it may spin again, and how long the next pause is.
+    paused_until_us: u64,
+    pause_us: u64,
+}
+
+impl Spin {
+    pub(super) fn new() -> Spin {
+        Spin { until_us: 0, paused_until_us: 0, pause_us: PAUSE_US }
+    }
+
+    /// Events have come: others may follow within `spin_us`.
+    pub(super) fn expect(&mut self, now_us: u64, spin_us: u64) {
+        if now_us >= self.paused_until_us {
+            self.until_us = now_us + spin_us;
+        }
+    }
+
+    /// Whether the server looks for events without sleeping now.
+    pub(super) fn is_on(&self, now_us: u64) -> bool {
+        now_us < self.until_us
+    }
+
+    /// The server has let other threads go first, from `from_us` to `to_us`. Returns whether it
+    /// stops spinning, since they compute.
+    pub(super) fn yielded(&mut self, from_us: u64, to_us: u64) -> bool {
+        if to_us - from_us < LATE_US {
+            return false;
+        }
+        // Undisturbed since for longer than the pause before has lasted: another time.
+        if from_us > self.paused_until_us + self.pause_us {
+            self.pause_us = PAUSE_US;
+        }
+        (self.until_us, self.paused_until_us) = (0, to_us + self.pause_us);
+        self.pause_us = (self.pause_us * 2).min(PAUSE_MAX_US);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_yield_ends_spinning_for_longer_and_longer() {
+        let mut spin = Spin::new();
+        spin.expect(1000, 100);
+        assert!(spin.is_on(1099) && !spin.is_on(1100));
+        assert!(!spin.yielded(1010, 1030) && spin.is_on(1099), "a thread that gives the processor back");
+        let mut now = 1050;
+        for pause in [250, 500, 1000, 2000, 4000, 8000, 8000] {
+            spin.expect(now, 100);
+            assert!(spin.is_on(now + 1));
+            assert!(spin.yielded(now + 1, now + 3000) && !spin.is_on(now + 1));
+            spin.expect(now + 3000 + pause * 1000 - 1, 100);
+            assert!(!spin.is_on(now + 3000 + pause * 1000 - 1), "a pause of {pause} ms");
+            now += 3000 + pause * 1000;
+        }
+        // Long undisturbed: it begins anew.
+        now += 20_000_000;
+        spin.expect(now, 100);
+        assert!(spin.yielded(now, now + 3000));
+        spin.expect(now + 3000 + PAUSE_US, 100);
+        assert!(spin.is_on(now + 3000 + PAUSE_US));
+    }
+
+    #[test]
+    fn without_time_to_spin_it_sleeps() {
+        let mut spin = Spin::new();
+        spin.expect(5, 0);
+        assert!(!spin.is_on(5));
+    }
+}
