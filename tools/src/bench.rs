@@ -140,7 +140,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
 }
 
 /// `bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only]
-/// [--warehouses N] [--threads N] [--seconds N] [--tables N] [--rows N]`
+/// [--warehouses N] [--threads N] [--seconds N] [--tables N] [--rows N] [--before DIR]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
@@ -150,6 +150,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let threads: Option<u32> = args.option("--threads")?;
     let seconds: Option<u64> = args.option("--seconds")?;
     let tables: (Option<u32>, Option<u64>) = (args.option("--tables")?, args.option("--rows")?);
+    let before: Option<PathBuf> = args.option("--before")?;
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
     args.finish()?;
     ensure!(warehouses.is_none() || ["tpcc", "nflog"].contains(&name.as_str()), "only tpcc and nflog have warehouses");
@@ -161,6 +162,9 @@ pub fn run(mut args: Args) -> Result<()> {
         threads.is_none() || ["sysbench", "nflog"].contains(&name.as_str()),
         "only sysbench and nflog have threads"
     );
+    ensure!(before.is_none() || name == "kv", "only kv runs beside an earlier build");
+    // It lives as long as the process.
+    let before = before.map(|directory| &*Box::leak(directory.into_boxed_path()));
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
@@ -170,7 +174,8 @@ pub fn run(mut args: Args) -> Result<()> {
         // It has to outlive threads, and the process ends soon.
         let recorder = series.is_some().then(|| &*Box::leak(Box::new(Recorder::new())));
         let plan = Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads);
-        let plan = plan.with_seconds(seconds).with_tables(tables.0, tables.1).with_recorder(recorder);
+        let plan = plan.with_seconds(seconds).with_tables(tables.0, tables.1).with_before(before);
+        let plan = plan.with_recorder(recorder);
         let report = run_one(name, &plan)?;
         print!("{report}");
         all_series.extend(recorder.map(|recorder| report.with_series(recorder.take())));

@@ -70,6 +70,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
             clusters.push((store, Cluster::start(&format!("bench-kv-{store}"), 3, &plan)?));
         }
         clusters.push(("wal_disk", on_disk()?));
+        if let Some(before) = plan.before {
+            let plan = cluster::Plan { store: "list".into(), size: "512M".into(), more: String::new() };
+            clusters.push(("before", Cluster::start_build(&before.join("perdura-kv"), "bench-kv-before", 3, &plan)?));
+        }
     }
     let redis = Redis::start(&medium, &mut report)?;
     let etcd = Etcd::start(&medium, &mut report)?;
@@ -128,7 +132,17 @@ fn one_case(
             (None, ..) => {
                 let (store, cluster) = &clusters[place];
                 let port = cluster.replicas[cluster.leader()?].home.ports[0];
-                add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
+                let spent = cluster.cpu_time()?;
+                let found = drive::run(port, case, KEYS, length, drive::Dialect::Own)?;
+                let spent = cluster.cpu_time()?.saturating_sub(spent);
+                add(report, store, case.name, &found);
+                report.add(
+                    store,
+                    case.name,
+                    "cpu_us_per_op",
+                    "us",
+                    spent.as_secs_f64() * 1e6 / found.operations as f64,
+                );
             }
             (Some(0), ..) if case.pipeline == 1 => {
                 let way = if case.kind == Kind::Get { floor::Way::Two } else { floor::Way::Four };
@@ -236,6 +250,12 @@ fn judge(report: &mut Report) {
     }
     report.at_least("list, set/20: operations a second", report.value("list", "set/20", "ops_per_s"), 60_000.0);
     report.at_least("list, set/20x16: operations a second", report.value("list", "set/20x16", "ops_per_s"), 250_000.0);
+    for (case, least) in [("set/20", 1.5), ("set/20x16", 2.0)] {
+        if let Some(found) = report.paired("list", "before", case, "ops_per_s", ratio) {
+            report.at_least(&format!("list, {case}: operations a second against the build before"), Some(found), least);
+        }
+    }
+    report.at_most("list, set/20: CPU of the replicas a SET", report.value("list", "set/20", "cpu_us_per_op"), 18.0);
     let get = report.paired_series(("list", "get/1", "p50_us"), ("list", "set/1", "p50_us"), ratio);
     report.at_most("list, get/1: p50 against set/1", get, 1.0);
     let leased = report.paired("list", "floor", "lease_get/1", "p50_us", ratio);

@@ -1,5 +1,6 @@
 //! How a benchmark is to run.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::sampling::{Recorder, Watch};
@@ -24,6 +25,9 @@ pub struct Plan {
     pub threads: Option<u32>,
     /// Tables of `nflog`, if the command line names a number, and rows of each.
     tables: (Option<u32>, Option<u64>),
+    /// An earlier build of perdura-kv that `kv` measures beside this one, if the command line names
+    /// its directory.
+    pub before: Option<&'static Path>,
     /// Takes samples of the processes, if the command line asks for them.
     pub recorder: Option<&'static Recorder>,
     begun: Instant,
@@ -41,6 +45,7 @@ impl Plan {
             warehouses: None,
             threads: None,
             tables: (None, None),
+            before: None,
             recorder: None,
             begun: Instant::now(),
             time,
@@ -71,6 +76,11 @@ impl Plan {
     pub fn tables(&self, usual: Tables) -> Tables {
         let (count, rows) = self.tables;
         Tables { count: count.unwrap_or(usual.count), rows: rows.unwrap_or(usual.rows) }
+    }
+
+    /// The same beside an earlier build of perdura-kv.
+    pub fn with_before(self, before: Option<&'static Path>) -> Self {
+        Self { before, ..self }
     }
 
     /// The same, with samples of the processes.

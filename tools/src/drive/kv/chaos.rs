@@ -119,7 +119,13 @@ fn home(node: usize, library: &Path) -> Result<Home> {
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
         ("DONT_FAKE_MONOTONIC", "1".into()),
     ];
-    Ok(Home { address: Net::address(node), ports: [6379, 7379, 9379], before: Net::before(node), environment })
+    Ok(Home {
+        address: Net::address(node),
+        ports: [6379, 7379, 9379],
+        before: Net::before(node),
+        environment,
+        program: None,
+    })
 }
 
 /// A cluster as the seed decides, with an idle place, and whether its replicas pass requests on.

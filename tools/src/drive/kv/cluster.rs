@@ -39,6 +39,8 @@ pub struct Home {
     pub before: Vec<String>,
     /// Variables of its environment besides the usual ones.
     pub environment: Vec<(&'static str, String)>,
+    /// The program, if not the one that was built.
+    pub program: Option<PathBuf>,
 }
 
 /// A replica: its directory, and its process if it runs.
@@ -118,7 +120,13 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T>
 impl Home {
     /// On loopback, at ports that nobody uses.
     pub fn loopback() -> Result<Self> {
-        Ok(Self { address: Ipv4Addr::LOCALHOST, ports: free_ports()?, before: Vec::new(), environment: Vec::new() })
+        Ok(Self {
+            address: Ipv4Addr::LOCALHOST,
+            ports: free_ports()?,
+            before: Vec::new(),
+            environment: Vec::new(),
+            program: None,
+        })
     }
 }
 
@@ -142,9 +150,13 @@ impl Replica {
         Ok(Self { place, home, process: None })
     }
 
+    fn program(&self) -> PathBuf {
+        self.home.program.clone().unwrap_or_else(program)
+    }
+
     /// Runs a command on it, and returns what it has printed.
     pub fn command(&self, words: &[&str]) -> Result<String> {
-        process::output(Command::new(program()).args(words).arg("--config").arg(self.place.join("config")))
+        process::output(Command::new(self.program()).args(words).arg("--config").arg(self.place.join("config")))
     }
 
     /// The address for replicas.
@@ -166,7 +178,7 @@ impl Replica {
     pub fn start(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.place.join("log"))?;
         let mut command = ending_with_us();
-        command.args(&self.home.before).arg(program());
+        command.args(&self.home.before).arg(self.program());
         command.args(["serve", "--config"]).arg(self.place.join("config"));
         command.envs(self.home.environment.iter().map(|(name, value)| (name, value)));
         self.process = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
@@ -264,6 +276,21 @@ impl Cluster {
         }
         cluster.all_vote()?;
         Ok(cluster)
+    }
+
+    /// Founds a cluster of `count` replicas that run another build of the program.
+    pub fn start_build(program: &Path, name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
+        let mut cluster = Cluster::new(directory(&paths::medium(), name)?)?;
+        for _ in 0..count {
+            cluster.add(plan, Home { program: Some(program.to_owned()), ..Home::loopback()? })?;
+        }
+        cluster.all_vote()?;
+        Ok(cluster)
+    }
+
+    /// CPU time of the replicas' processes so far, in steps of the kernel's clock (10 ms).
+    pub fn cpu_time(&self) -> Result<Duration> {
+        self.replicas.iter().filter(|replica| replica.runs()).map(|replica| process::cpu_time(replica.pid())).sum()
     }
 
     /// Waits until all that run vote.
