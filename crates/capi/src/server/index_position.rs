@@ -284,6 +284,11 @@ impl IndexPosition {
         if let At::Key(found) = self.at { found } else { self.scan.as_ref()?.rid() }
     }
 
+    /// The row of the entry that was found last, which is locked next.
+    pub(super) fn row_to_lock(&mut self) -> Option<Rid> {
+        if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_lock() }
+    }
+
     /// Reads the row of the entry that was found last, as the snapshot sees it.
     #[inline]
     pub(super) fn read_row(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<(Rid, RowRef)>> {

@@ -126,7 +126,7 @@ impl PerduraCursor {
             }
             let code = match self.reading {
                 Some(Reading::Locked(mode)) => {
-                    let Some(rid) = self.index.row() else { break };
+                    let Some(rid) = self.index.row_to_lock() else { break };
                     self.rid = Some(rid);
                     // SAFETY: as the caller vouches for.
                     unsafe { self.read_entry_locked(session, rid, mode, record)? }

@@ -6,7 +6,7 @@ use super::moved_rows::MovedRows;
 use super::rows_ahead::RowsAhead;
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Rid, entry_key, entry_row};
+use crate::format::{Rid, Word, entry_key, entry_row};
 use crate::index::estimate::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
@@ -336,6 +336,17 @@ impl IndexScan {
     /// holds and to which the transaction adds nothing.
     #[inline]
     fn read_committed(&mut self, at: usize) -> Result<Option<(Rid, RowRef)>> {
+        let found = self.ask_ahead(at);
+        let row = entry_row(self.page.entry(at));
+        let word = found.unwrap_or_else(|| self.table.word_at(row, self.seen.snapshot));
+        let rid = Rid::new(row, word.incarnation());
+        Ok(self.table.row(rid, word)?.map(|row| (rid, row)))
+    }
+
+    /// Asks for the rows behind entry `at` of the page, whose own is read now. Returns the word of
+    /// that one as the scan's snapshot sees it, if it was looked up before.
+    #[inline(always)]
+    fn ask_ahead(&mut self, at: usize) -> Option<Word> {
         let (table, snapshot) = (&self.table, self.seen.snapshot);
         let row_of = |entry| entry_row(self.page.entry(entry));
         let turn = self.ahead.pass(at, self.page.len());
@@ -348,10 +359,16 @@ impl IndexScan {
             self.ahead.found(entry, word);
             table.chain().prefetch(word, bytes);
         }
-        let row = row_of(at);
-        let word = turn.word.unwrap_or_else(|| table.word_at(row, snapshot));
-        let rid = Rid::new(row, word.incarnation());
-        Ok(table.row(rid, word)?.map(|row| (rid, row)))
+        turn.word
+    }
+
+    /// The row of the entry where the scan stands, which the caller locks next. Asks for the rows
+    /// behind it.
+    pub fn rid_to_lock(&mut self) -> Option<Rid> {
+        if let Some(at) = self.at.filter(|_| self.moved.is_none()) {
+            self.ask_ahead(at);
+        }
+        self.rid()
     }
 
     /// Notes how many bytes of a row were read: the scan asks ahead for as much of the next ones.
