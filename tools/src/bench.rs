@@ -16,6 +16,7 @@ mod index;
 mod keyed;
 mod kv;
 mod lanes;
+mod layers;
 mod load;
 mod log;
 mod many;
@@ -64,7 +65,7 @@ use crate::shared::args::Args;
 pub use kv::play as floor;
 pub use tpcds::run as tpcds;
 
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "load",
     "commit",
     "point",
@@ -89,6 +90,7 @@ const NAMES: [&str; 31] = [
     "prefault",
     "primitives",
     "sysbench",
+    "layers",
     "dram-budget",
     "tpcc",
     "tpcc-engine",
@@ -128,6 +130,7 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
         "prefault" => prefault::run(plan),
         "primitives" => primitives::run(plan),
         "sysbench" => sysbench::run(plan),
+        "layers" => layers::run(plan),
         "dram-budget" => dram_budget::run(plan),
         "tpcc" => tpcc::run(plan),
         "tpcc-engine" => tpcc_engine::run(plan),

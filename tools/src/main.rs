@@ -45,7 +45,7 @@ usage: cargo xtask COMMAND
   kv-page                                      the page of a replica in a browser, also after the leader was killed
   bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only] [--warehouses N] [--threads N] [--seconds N]
                                                NAME: load, commit, point, update, scan, mass, stall, switch, recovery, restart, memory, space,
-                                               many, soak, engine, lanes, index, nflog, prefault, sysbench, dram-budget, tpcc, tpcc-engine, tpch,
+                                               many, soak, engine, lanes, index, nflog, prefault, sysbench, layers, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak
   plots                                        draw the pictures of docs/benchmarks anew from the results beside them
   crash-server [--seed N] [--rounds N] [--engine NAME] [--placement page|split] [--log-path NAME,...]

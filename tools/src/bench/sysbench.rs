@@ -117,7 +117,7 @@ impl Part<'_> {
 }
 
 /// Keeps the rows of the first table for [`refill`].
-fn keep_copy(pair: &Pair, system: System) -> Result<()> {
+pub(super) fn keep_copy(pair: &Pair, system: System) -> Result<()> {
     let statements = ["CREATE TABLE kept LIKE sbtest1", "INSERT INTO kept SELECT * FROM sbtest1"];
     client::execute(&mut pair.of(system).connect()?, &statements)
 }
@@ -125,7 +125,7 @@ fn keep_copy(pair: &Pair, system: System) -> Result<()> {
 /// Puts rows back that were deleted. Otherwise the deletes of a fast engine would soon find no row,
 /// and be faster still; and scripts that delete a row and insert it again would meet in rows that
 /// are missing, which ends sysbench with a duplicate key.
-fn refill(pair: &Pair, system: System, tables: Tables) -> Result<()> {
+pub(super) fn refill(pair: &Pair, system: System, tables: Tables) -> Result<()> {
     let mut connection = pair.of(system).connect()?;
     for table in 1..=tables.count {
         let refill = format!(

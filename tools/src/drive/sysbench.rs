@@ -60,6 +60,19 @@ fn command(server: &Server, script: &str, tables: Tables, threads: u32) -> Comma
     command
 }
 
+/// A script, by its name without `oltp_`, and options of its own.
+#[derive(Clone, Copy)]
+pub struct Script<'a> {
+    pub name: &'a str,
+    pub options: &'a [&'a str],
+}
+
+impl<'a> From<&'a str> for Script<'a> {
+    fn from(name: &'a str) -> Self {
+        Self { name, options: &[] }
+    }
+}
+
 /// Tables that are filled at once.
 const FILLED_AT_ONCE: u32 = 4;
 
@@ -77,15 +90,17 @@ pub fn prepare(server: &Server, engine: &str, tables: Tables) -> Result<()> {
 }
 
 /// One run of a script. `seed` makes the choice of rows the same for each system.
-pub fn run(
+pub fn run<'a>(
     server: &Server,
-    script: &str,
+    script: impl Into<Script<'a>>,
     tables: Tables,
     threads: u32,
     lasting: Duration,
     seed: usize,
 ) -> Result<Outcome> {
+    let Script { name: script, options } = script.into();
     let mut command = command(server, script, tables, threads);
+    command.args(options);
     command.arg(format!("--time={}", lasting.as_secs())).arg(format!("--rand-seed={seed}"));
     command.args(["--percentile=99", "run"]);
     let text = process::output(&mut command)
