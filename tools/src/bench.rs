@@ -104,6 +104,9 @@ const NAMES: [&str; 32] = [
 const BARE: [&str; 10] =
     ["stall", "switch", "engine", "index", "log", "primitives", "tpcc-engine", "map", "kv", "kv-soak"];
 
+/// Hours that can be asked for.
+const HOURS_MAX: f64 = 1_000.0;
+
 fn run_one(name: &str, plan: &Plan) -> Result<Report> {
     match name {
         "load" => load::run(plan),
@@ -143,7 +146,8 @@ fn run_one(name: &str, plan: &Plan) -> Result<Report> {
 }
 
 /// `bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only]
-/// [--warehouses N] [--threads N] [--seconds N] [--tables N] [--rows N] [--before DIR]`
+/// [--warehouses N] [--threads N] [--seconds N] [--tables N] [--rows N] [--hours N]
+/// [--before DIR]`
 pub fn run(mut args: Args) -> Result<()> {
     let (quick, perdura) = (args.flag("--quick"), !args.flag("--peers-only"));
     let json: Option<PathBuf> = args.option("--json")?;
@@ -152,6 +156,7 @@ pub fn run(mut args: Args) -> Result<()> {
     let warehouses: Option<u32> = args.option("--warehouses")?;
     let threads: Option<u32> = args.option("--threads")?;
     let seconds: Option<u64> = args.option("--seconds")?;
+    let hours: Option<f64> = args.option("--hours")?;
     let tables: (Option<u32>, Option<u64>) = (args.option("--tables")?, args.option("--rows")?);
     let before: Option<PathBuf> = args.option("--before")?;
     let name = args.positional().with_context(|| format!("which benchmark? {}, all", NAMES.join(", ")))?;
@@ -168,6 +173,9 @@ pub fn run(mut args: Args) -> Result<()> {
     ensure!(before.is_none() || name == "kv", "only kv runs beside an earlier build");
     // It lives as long as the process.
     let before = before.map(|directory| &*Box::leak(directory.into_boxed_path()));
+    ensure!(hours.is_none() || name == "soak", "only soak runs for hours");
+    let is_possible = |hours: &f64| *hours > 0.0 && *hours <= HOURS_MAX;
+    ensure!(hours.as_ref().is_none_or(is_possible), "--hours takes a number above 0, at most {HOURS_MAX}");
     if perdura && !BARE.contains(&name.as_str()) {
         plugin::build()?;
     }
@@ -177,8 +185,8 @@ pub fn run(mut args: Args) -> Result<()> {
         // It has to outlive threads, and the process ends soon.
         let recorder = series.is_some().then(|| &*Box::leak(Box::new(Recorder::new())));
         let plan = Plan::new(quick, perdura).with_warehouses(warehouses).with_threads(threads);
-        let plan = plan.with_seconds(seconds).with_tables(tables.0, tables.1).with_before(before);
-        let plan = plan.with_recorder(recorder);
+        let plan = plan.with_seconds(seconds).with_hours(hours).with_tables(tables.0, tables.1);
+        let plan = plan.with_before(before).with_recorder(recorder);
         let report = run_one(name, &plan)?;
         print!("{report}");
         all_series.extend(recorder.map(|recorder| report.with_series(recorder.take())));

@@ -43,7 +43,7 @@ usage: cargo xtask COMMAND
   kv-clients [NAME...]                         redis-cli, redis-benchmark, redis-py, go-redis and redis-rs on a cluster of perdura-kv
   kv-chaos [--seconds N] [--seed N]            perdura-kv in namespaces: cut off, stopped, killed, wiped, clocks moved; judged by Porcupine
   kv-page                                      the page of a replica in a browser, also after the leader was killed
-  bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only] [--warehouses N] [--threads N] [--seconds N]
+  bench NAME|all [--quick] [--json FILE] [--series FILE] [--docs] [--peers-only] [--warehouses N] [--threads N] [--seconds N] [--hours N]
                                                NAME: load, commit, point, update, scan, mass, stall, switch, recovery, restart, memory, space,
                                                many, soak, engine, lanes, index, nflog, prefault, sysbench, layers, dram-budget, tpcc, tpcc-engine, tpch,
                                                map, kv, kv-soak

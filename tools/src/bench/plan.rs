@@ -19,6 +19,8 @@ pub struct Plan {
     pub perdura: bool,
     /// Seconds of a run of `nflog`, if the command line names a number.
     pub seconds: Option<u64>,
+    /// Hours of a part of the long run of `soak`, if the command line asks for that run.
+    pub hours: Option<f64>,
     /// Warehouses of `tpcc` and `nflog`, if the command line names a number.
     pub warehouses: Option<u32>,
     /// Threads of `sysbench` and of write_only in `nflog`, if the command line names a number.
@@ -42,6 +44,7 @@ impl Plan {
             quick,
             perdura,
             seconds: None,
+            hours: None,
             warehouses: None,
             threads: None,
             tables: (None, None),
@@ -55,6 +58,11 @@ impl Plan {
     /// The same with runs of so many seconds.
     pub fn with_seconds(self, seconds: Option<u64>) -> Self {
         Self { seconds, ..self }
+    }
+
+    /// The same with the long run of `soak`.
+    pub fn with_hours(self, hours: Option<f64>) -> Self {
+        Self { hours, ..self }
     }
 
     /// The same with so many warehouses.

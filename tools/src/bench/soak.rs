@@ -1,6 +1,8 @@
 //! Soak: mixed load for minutes, and meanwhile one reader that holds a snapshot. How much it slows
-//! the others down, and whether memory and files stop growing when it has ended.
+//! the others down, and whether memory and files stop growing when it has ended. `--hours` runs
+//! another load instead (see `hours`).
 
+mod hours;
 mod load;
 mod sample;
 
@@ -30,6 +32,9 @@ const AFTER: &str = "after";
 
 /// Perdura, and InnoDB for comparison, one after the other, each with a server of its own.
 pub fn run(plan: &Plan) -> Result<Report> {
+    if let Some(hours) = plan.hours {
+        return hours::run(plan, hours);
+    }
     let rows = plan.size(1_000_000, 100_000);
     let window = if plan.quick { Duration::from_secs(1) } else { Duration::from_secs(600) / windows() };
     let mut report: Option<Report> = None;

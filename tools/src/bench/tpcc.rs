@@ -34,7 +34,7 @@ mod terminal;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use case::{Case, Form};
+use case::Case;
 use consistency::Books;
 use perdura_tpcc::{MIX, Mix};
 use session::Session;
@@ -45,6 +45,9 @@ use super::report::Report;
 use super::systems::{self, System};
 use crate::drive::server::Server;
 use crate::shared::paths;
+
+pub use case::Form;
+pub use drive::Outcome;
 
 const TPMC: &str = "tpmc";
 const CPU: &str = "cpu_us_per_tx";
@@ -96,11 +99,16 @@ fn lasting(plan: &Plan) -> Duration {
     Duration::from_secs(plan.size(15, 4))
 }
 
+/// Starts servers in which so many warehouses have room, and `growth_mib` more of each engine.
+pub fn start(plan: &Plan, warehouses: u32, growth_mib: u64) -> Result<Pair> {
+    check_room(warehouses, growth_mib)?;
+    let pool_mib = BUFFER_POOL_LEAST_MIB.max(u64::from(warehouses) * BUFFER_POOL_MIB) + growth_mib;
+    Pair::start(plan, &[format!("--innodb-buffer-pool-size={pool_mib}M")])
+}
+
 /// Loads so many warehouses into new servers, and runs the cases on them.
 fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<()> {
-    check_room(warehouses)?;
-    let pool_mib = BUFFER_POOL_LEAST_MIB.max(u64::from(warehouses) * BUFFER_POOL_MIB);
-    let pair = Pair::start(plan, &[format!("--innodb-buffer-pool-size={pool_mib}M")])?;
+    let pair = start(plan, warehouses, 0)?;
     let report = match report {
         Some(report) => report,
         None => {
@@ -111,8 +119,7 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
             report.insert(pair.report("tpcc", workload)?)
         }
     };
-    load(&pair, warehouses)?;
-    let mut books: Vec<(System, Books)> = pair.systems.iter().map(|system| (*system, Books::default())).collect();
+    let mut companies = Companies::load(&pair, warehouses)?;
     let rounds = if plan.quick { 1 } else { ROUNDS };
     let longest = (lasting(plan) + Duration::from_secs(2)) * pair.systems.len() as u32;
     for measured in cases(plan, warehouses) {
@@ -126,26 +133,23 @@ fn measure(plan: &Plan, warehouses: u32, report: &mut Option<Report>) -> Result<
             // The systems of a round come one after the other, and get the same input.
             let seed = u64::from(measured.connections) * 100 + (runs / pair.systems.len()) as u64;
             runs += 1;
-            let books = &mut books.iter_mut().find(|(other, _)| *other == system).expect("each system has books").1;
-            let server = pair.of(system);
-            let mut outcome = drive::run(server, measured, lasting(plan), seed)
-                .with_context(|| format!("{}, {case}\n{}", system.name(), server.log_tail()))?;
-            books.orders += outcome.done.orders;
-            books.payments += outcome.done.payments;
-            let (transactions, minutes) = (outcome.done.transactions as f64, outcome.took.as_secs_f64() / 60.0);
+            let (company, server) = (companies.of(system), pair.of(system));
+            let mut outcome = company
+                .drive(server, (measured.connections, measured.form, measured.mix), lasting(plan), seed)
+                .with_context(|| format!("{}, {case}", system.name()))?;
+            let transactions = outcome.done.transactions as f64;
             let mut add = |metric, unit, value| report.add(system.name(), &case, metric, unit, value);
-            add(TPMC, "1/min", outcome.done.new_orders as f64 / minutes);
+            add(TPMC, "1/min", outcome.tpmc());
             add(CPU, "us", outcome.cpu.as_secs_f64() * 1e6 / transactions);
             add(P99, "ms", outcome.done.p99_ms());
             add(RETRIES, "1", outcome.done.retries as f64 * 1e3 / transactions);
-            consistency::check(&mut Session::open(server)?, warehouses, *books, plan.quick)
-                .with_context(|| format!("{}, after {case}", system.name()))
+            company.check(server, plan.quick).with_context(|| format!("{}, after {case}", system.name()))
         })?;
     }
     Ok(())
 }
 
-/// The tables in a server, for benchmarks of its own ones.
+/// The tables in a server, and the books of what was done to them.
 pub struct Company {
     warehouses: u32,
     books: Books,
@@ -163,6 +167,26 @@ impl Company {
         Ok(Self { warehouses, books: Books::default() })
     }
 
+    /// Runs so many terminals.
+    pub fn drive(
+        &mut self,
+        server: &Server,
+        (connections, form, mix): (u32, Form, Mix),
+        lasting: Duration,
+        seed: u64,
+    ) -> Result<Outcome> {
+        let case = Case { warehouses: self.warehouses, connections, form, mix };
+        let outcome = drive::run(server, case, lasting, seed).with_context(|| server.log_tail())?;
+        self.books.orders += outcome.done.orders;
+        self.books.payments += outcome.done.payments;
+        Ok(outcome)
+    }
+
+    /// Checks the conditions, all or the cheap ones, and the books.
+    pub fn check(&self, server: &Server, is_cheap: bool) -> Result<()> {
+        consistency::check(&mut Session::open(server)?, self.warehouses, self.books, is_cheap)
+    }
+
     /// Runs so many terminals, statement by statement, and checks the cheap conditions. Returns
     /// transactions, and how long they took.
     pub fn run(
@@ -172,35 +196,48 @@ impl Company {
         lasting: Duration,
         seed: u64,
     ) -> Result<(u64, Duration)> {
-        let case = Case { warehouses: self.warehouses, connections, form: Form::Statements, mix };
-        let outcome = drive::run(server, case, lasting, seed).with_context(|| server.log_tail())?;
-        self.books.orders += outcome.done.orders;
-        self.books.payments += outcome.done.payments;
-        consistency::check(&mut Session::open(server)?, self.warehouses, self.books, true)?;
+        let outcome = self.drive(server, (connections, Form::Statements, mix), lasting, seed)?;
+        self.check(server, true)?;
         Ok((outcome.done.transactions, outcome.took))
     }
 }
 
-/// Fills both servers at once, each with the same rows.
-fn load(pair: &Pair, warehouses: u32) -> Result<()> {
-    std::thread::scope(|scope| {
-        let load = |system: System| Company::load(pair.of(system), system.engine(), warehouses).map(drop);
-        let running: Vec<_> = pair.systems.iter().map(|&system| (system, scope.spawn(move || load(system)))).collect();
-        running.into_iter().try_for_each(|(system, loader)| {
-            let loaded = loader.join().expect("a loader does not panic");
-            loaded.with_context(|| format!("{}: cannot load {warehouses} warehouses", system.name()))
+/// The tables in both servers.
+pub struct Companies(Vec<(System, Company)>);
+
+impl Companies {
+    /// Fills both servers at once, each with the same rows.
+    pub fn load(pair: &Pair, warehouses: u32) -> Result<Self> {
+        std::thread::scope(|scope| {
+            let load = |system: System| Company::load(pair.of(system), system.engine(), warehouses);
+            let running: Vec<_> =
+                pair.systems.iter().map(|&system| (system, scope.spawn(move || load(system)))).collect();
+            let loaded = running.into_iter().map(|(system, loader)| {
+                let loaded = loader.join().expect("a loader does not panic");
+                let company =
+                    loaded.with_context(|| format!("{}: cannot load {warehouses} warehouses", system.name()))?;
+                Ok((system, company))
+            });
+            Ok(Self(loaded.collect::<Result<_>>()?))
         })
-    })
+    }
+
+    /// Those of a system.
+    pub fn of(&mut self, system: System) -> &mut Company {
+        let found = self.0.iter_mut().find(|(other, _)| *other == system);
+        &mut found.expect("only systems that take part are asked for").1
+    }
 }
 
-/// Fails early where the medium has no room for so many warehouses.
-fn check_room(warehouses: u32) -> Result<()> {
+/// Fails early where the medium has no room for so many warehouses and for `growth_mib` more of
+/// each engine.
+pub fn check_room(warehouses: u32, growth_mib: u64) -> Result<()> {
     ensure!(warehouses > 0, "there is no TPC-C without a warehouse");
     let medium = paths::medium();
     std::fs::create_dir_all(&medium).with_context(|| medium.display().to_string())?;
     let found = rustix::fs::statvfs(&medium).with_context(|| medium.display().to_string())?;
     let free_mib = found.f_bavail.saturating_mul(found.f_frsize) >> 20;
-    let needed_mib = u64::from(warehouses) * ROOM_MIB + SERVERS_ROOM_MIB;
+    let needed_mib = u64::from(warehouses) * ROOM_MIB + SERVERS_ROOM_MIB + 2 * growth_mib;
     ensure!(
         free_mib >= needed_mib,
         "PERDURA_DIR={} has {free_mib} MiB free; {warehouses} warehouses need {needed_mib} MiB",

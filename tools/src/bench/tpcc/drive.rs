@@ -21,6 +21,13 @@ pub struct Outcome {
     pub cpu: Duration,
 }
 
+impl Outcome {
+    /// New-Orders a minute.
+    pub fn tpmc(&self) -> f64 {
+        self.done.new_orders as f64 * 60.0 / self.took.as_secs_f64()
+    }
+}
+
 /// Runs the terminals of a case for about `lasting`.
 pub fn run(server: &Server, case: Case, lasting: Duration, seed: u64) -> Result<Outcome> {
     let open = |number| Terminal::open(server, number, case, seed);
