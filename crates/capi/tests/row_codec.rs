@@ -156,7 +156,7 @@ fn unpack(unpacker: &Unpacker, layout: &Layout, row: &[u8]) -> Result<Vec<u8>, D
     assert!(record[layout.record_bytes()..].iter().all(|byte| *byte == UNTOUCHED), "written behind the record");
     let looked_at = outcome?;
     assert!(looked_at <= row.len(), "{looked_at} of {} bytes", row.len());
-    // What lies behind does not matter.
+    // The bytes behind do not matter.
     if looked_at < row.len() {
         let mut again = vec![UNTOUCHED; layout.record_bytes() + GUARD];
         let mut other = row.to_vec();

@@ -67,7 +67,7 @@ fn options(plan: &Plan, binlog: bool) -> Options {
     let perdura = plan.engine.eq_ignore_ascii_case("perdura");
     let mut extra = vec!["--innodb-lock-wait-timeout=1".to_owned(), "--innodb-flush-log-at-trx-commit=1".to_owned()];
     if perdura {
-        // A server without the engine would say of each table only that it does not know its engine.
+        // Without the engine a server would start, and know no engine of the tables.
         extra.extend(["--perdura=FORCE", "--perdura-lock-wait-timeout=1"].map(str::to_owned));
     }
     if binlog {

@@ -272,8 +272,8 @@ impl Unpacker {
         Unpacker { runs, variables, fixed_bytes, runs_end, whole }
     }
 
-    /// Unpacks `row` into `record`, whose blobs then point into `row`. Returns how many bytes of the
-    /// row it has looked at, from the first one on.
+    /// Unpacks `row` into `record`, whose blobs then point into `row`. Returns how many bytes of
+    /// the row it has looked at, from the first one on.
     ///
     /// # Errors
     /// [`DamagedRow`], with a part of the record overwritten.

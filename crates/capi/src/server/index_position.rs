@@ -286,7 +286,7 @@ impl IndexPosition {
 
     /// The row of the entry that was found last, which is locked next.
     pub(super) fn row_to_lock(&mut self) -> Option<Rid> {
-        if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_lock() }
+        if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_read() }
     }
 
     /// Reads the row of the entry that was found last, as the snapshot sees it.

@@ -362,9 +362,9 @@ impl IndexScan {
         turn.word
     }
 
-    /// The row of the entry where the scan stands, which the caller locks next. Asks for the rows
-    /// behind it.
-    pub fn rid_to_lock(&mut self) -> Option<Rid> {
+    /// The row of the entry where the scan stands, which the caller locks or reads next. Asks for
+    /// the rows behind it.
+    pub fn rid_to_read(&mut self) -> Option<Rid> {
         if let Some(at) = self.at.filter(|_| self.moved.is_none()) {
             self.ask_ahead(at);
         }

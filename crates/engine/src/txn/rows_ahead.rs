@@ -1,4 +1,4 @@
-//! What a scan of an index asks for ahead of its reads: the words of the next rows, and the
+//! Prefetches of a scan of an index ahead of its reads: the words of the next rows, and the
 //! versions that those name. Each row is a miss of the cache for either, and they overlap.
 
 use crate::format::{VERSION_HEADER, Word};
