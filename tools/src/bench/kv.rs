@@ -24,7 +24,7 @@ use super::plan::Plan;
 use super::report::Report;
 use crate::drive::kv::cluster::{self, Cluster};
 use crate::shared::{paths, process};
-use drive::{Case, Found, Kind};
+use drive::{Case, Kind, add};
 use peers::{Etcd, Redis};
 
 const STORES: [&str; 3] = ["list", "btree", "wal"];
@@ -40,12 +40,6 @@ const CASES: [Case; 6] = [
     Case { name: "cas/20", kind: Kind::Cas, clients: 20, pipeline: 1 },
     Case { name: "set/20x16", kind: Kind::Set, clients: 20, pipeline: 16 },
 ];
-
-fn add(report: &mut Report, system: &str, case: &str, found: &Found) {
-    report.add(system, case, "p50_us", "us", found.p50_us);
-    report.add(system, case, "p90_us", "us", found.p90_us);
-    report.add(system, case, "ops_per_s", "1/s", found.ops_per_s);
-}
 
 /// The medium of the replicas' data, for the head of a report.
 fn medium() -> Result<String> {
@@ -104,7 +98,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     }
     drop(clusters);
     if plan.perdura {
-        busy::run(plan, length, redis.as_ref(), &mut report)?;
+        busy::run(plan, (KEYS, length), redis.as_ref(), &mut report)?;
         leased(plan, length, &mut report)?;
         late(plan, length, &mut report)?;
     }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::drive::{self, Case, Dialect, Kind};
+use super::drive::{self, Case, Dialect, Kind, add};
 use super::peers::Redis;
-use super::{KEYS, add};
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::drive::kv::cluster::{self, Cluster};
@@ -35,12 +34,13 @@ impl Drop for Computing {
     }
 }
 
-/// Measures SETs of ten clients, beside as many processes that compute as there are processors.
-pub fn run(plan: &Plan, length: Duration, redis: Option<&Redis>, report: &mut Report) -> Result<()> {
+/// Measures SETs of ten clients in stores of so many keys, beside as many processes that compute as
+/// there are processors.
+pub fn run(plan: &Plan, (keys, length): (u64, Duration), redis: Option<&Redis>, report: &mut Report) -> Result<()> {
     let start = |(name, more): (&'static str, &str)| {
         let plan = cluster::Plan { store: "list".into(), size: "512M".into(), more: more.into() };
         let cluster = Cluster::start(&format!("bench-kv-busy-{name}"), 3, &plan)?;
-        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, KEYS)?;
+        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, keys)?;
         Ok((name, cluster))
     };
     let clusters = SYSTEMS.into_iter().map(start).collect::<Result<Vec<_>>>()?;
@@ -49,10 +49,10 @@ pub fn run(plan: &Plan, length: Duration, redis: Option<&Redis>, report: &mut Re
     for _ in 0..plan.size(5, 1) {
         for (name, cluster) in &clusters {
             let port = cluster.replicas[cluster.leader()?].home.ports[0];
-            add(report, name, CASE.name, &drive::run(port, &CASE, KEYS, length, Dialect::Own)?);
+            add(report, name, CASE.name, &drive::run(port, &CASE, keys, length, Dialect::Own)?);
         }
         if let Some(redis) = redis {
-            add(report, "redis", CASE.name, &drive::run(redis.port, &CASE, KEYS, length, Dialect::Redis)?);
+            add(report, "redis", CASE.name, &drive::run(redis.port, &CASE, keys, length, Dialect::Redis)?);
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use crate::bench::report::Report;
 use crate::drive::kv::resp::{Client, Reply, put};
 
 /// Kind of requests.
@@ -38,6 +39,13 @@ pub struct Found {
     pub ops_per_s: f64,
     /// All that were done.
     pub operations: usize,
+}
+
+/// Adds the figures of a case to a report.
+pub fn add(report: &mut Report, system: &str, case: &str, found: &Found) {
+    report.add(system, case, "p50_us", "us", found.p50_us);
+    report.add(system, case, "p90_us", "us", found.p90_us);
+    report.add(system, case, "ops_per_s", "1/s", found.ops_per_s);
 }
 
 const SCRIPT: &[u8] =
