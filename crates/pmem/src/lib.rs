@@ -56,7 +56,7 @@ pub use model::{Model, Preset};
 pub use mutant::Mutant;
 pub use numa::Modules;
 pub use planted::planted;
-pub use publish::{Step, fence_later, publish, publish_later, wait_published};
+pub use publish::{Step, fence_later, publish, publish_later, publish_when, wait_published};
 pub use region::Region;
 pub use sim::SimMedium;
 pub use split::SplitMedium;

@@ -35,6 +35,12 @@ pub fn publish_later(steps: &[Step<'_>]) {
     publish_by(steps, |publish| publish.later);
 }
 
+/// [`publish_later`] if it may be later, and else [`publish`].
+#[track_caller]
+pub fn publish_when(later: bool, steps: &[Step<'_>]) {
+    if later { publish_later(steps) } else { publish(steps) }
+}
+
 /// [`Region::fence`], but where that would wait for a write, nothing need be durable on return: it
 /// is in its place in the order at the next fence of anybody, or call of [`wait_published`].
 #[track_caller]

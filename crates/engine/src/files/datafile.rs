@@ -12,7 +12,7 @@ use crate::format::{
     VERSION_HEADER, VersionHeader, Word, bytes_for_segments, descriptor_at, segments_at, segments_for_bytes,
 };
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region, Step, wait_published};
+use perdura_pmem::{Content, LINE_BYTES, Medium, Mutant, Region, Step, publish_when, wait_published};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
@@ -41,6 +41,9 @@ pub(crate) struct Segment {
     pub cells: Mutex<Option<Arc<CellMap>>>,
     /// The segment was swept, so `cells` tells what it holds. Changed with `cells` locked.
     pub swept: AtomicBool,
+    /// It is free and held leaves: whatever is in it is read as such at a start, as long as its
+    /// kind on the medium says so.
+    pub held_leaves: AtomicBool,
 }
 
 /// A mapped data file.
@@ -276,15 +279,21 @@ impl DataFile {
     #[track_caller]
     pub(crate) fn set_kind(&self, index: u32, kind: SegmentKind) {
         let at = descriptor_at(index);
+        self.segment(index).held_leaves.store(false, Ordering::Relaxed);
         // One that is still to be stored would come over this one.
         wait_published(&self.region);
         self.region.store(at, kind.encode(self.salt(index)));
         self.region.flush(at, 8);
     }
 
-    /// The descriptor of segment `index` as it is to be stored by `publish_later`.
-    pub(crate) fn kind_step(&self, index: u32, kind: SegmentKind) -> Step<'_> {
-        Step { region: &self.region, offset: descriptor_at(index), value: kind.encode(self.salt(index)) }
+    /// Stores the descriptor of a free segment that gets another use, behind all that this thread
+    /// has flushed. It may be stored later than what is written in the segment, which is found by
+    /// what names it, unless the segment held leaves.
+    #[track_caller]
+    pub(crate) fn publish_kind(&self, index: u32, kind: SegmentKind) {
+        let held_leaves = self.segment(index).held_leaves.swap(false, Ordering::Relaxed);
+        let value = kind.encode(self.salt(index));
+        publish_when(!held_leaves, &[Step { region: &self.region, offset: descriptor_at(index), value }]);
     }
 
     /// Checks that `word` names a place behind the descriptors where a version header ends within

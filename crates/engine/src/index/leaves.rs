@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, Step, publish, publish_later};
+use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, Step, publish};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -358,7 +358,7 @@ impl Leaves {
             let (start, bytes) = (file.segment_offset(id.index), u64::from(units) * LEAF_UNIT);
             let region = file.region().holding(Content::Index);
             clear(&region, (0..file.segment_bytes() / bytes).map(|index| start + index * bytes));
-            publish_later(&[file.kind_step(id.index, SegmentKind::Leaves(units))]);
+            file.publish_kind(id.index, SegmentKind::Leaves(units));
             let leaves = self.add_segment(segments.chain(), id, units);
             let mut lists = self.lists.lock();
             leaves.into_iter().for_each(|leaf| self.put_free(&mut lists, leaf));
@@ -450,9 +450,10 @@ impl Leaves {
 
     /// Gives back the segments whose places are all free, but for one of each size that is in use.
     fn give_back(&self, lists: &mut Lists, segments: &Segments) {
-        let (ids, leaves): (Vec<_>, Vec<_>) = lists.places.take_empty().into_iter().unzip();
-        segments.free_leaves(&ids);
-        lists.numbers.extend(leaves.into_iter().flatten());
+        for (id, leaves) in lists.places.take_empty() {
+            lists.numbers.extend(leaves);
+            segments.put_free_of_leaves(id);
+        }
     }
 
     /// Leaves that are to move to free places before them, at most `most`, so that segments become

@@ -17,7 +17,7 @@ use crate::format::{LEAF_UNIT, LeafKind, entry_key, fold_entry};
 use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::space::segments::Segments;
 use perdura_log::Csn;
-use perdura_pmem::{Mutant, Step, publish, publish_later};
+use perdura_pmem::{Mutant, Step, publish_when};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ pub(crate) struct Ground<'a> {
 impl Ground<'_> {
     #[track_caller]
     fn publish(&self, steps: &[Step<'_>]) {
-        if self.later { publish_later(steps) } else { publish(steps) }
+        publish_when(self.later, steps);
     }
 }
 
@@ -254,8 +254,7 @@ impl<'i> Replacer<'i> {
         let mut lines = Lines::default();
         lines.add(&bytes.header());
         bytes.flush(&lines);
-        let steps = [bytes.step(LeafKind::InUse)];
-        if later { publish_later(&steps) } else { publish(&steps) }
+        publish_when(later, &[bytes.step(LeafKind::InUse)]);
     }
 
     fn lay_out(&self, leaf: LeafId, low: &[u8]) -> LeafBytes<'i> {

@@ -12,8 +12,8 @@ use crate::files::chain::{Chain, SegmentId, rid_at};
 use crate::files::context::Need;
 use crate::files::datafile::DataFile;
 use crate::format::{GRANULES, SEGMENT_BYTES_MIN, SegmentKind, UNIT_BYTES, VERSION_HEADER, Word};
+use perdura_pmem::Mutant;
 use perdura_pmem::sync::{Mutex, MutexGuard};
-use perdura_pmem::{Mutant, publish_later};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -178,17 +178,11 @@ impl Segments {
         self.take(need, |free| free.take(&self.chain, segment_bytes, kept))
     }
 
-    /// Returns segments in whose leaves nobody can need anything. They are free on the medium
-    /// before anybody takes one: its next kind may be stored later than its content, and a start
-    /// reads whatever is in a segment of leaves as the states of leaves.
-    pub(crate) fn free_leaves(&self, ids: &[SegmentId]) {
-        let Some(first) = ids.first() else { return };
-        for id in ids {
-            self.chain.file_of(*id).set_kind(id.index, SegmentKind::Free);
-        }
-        self.chain.file_of(*first).region().fence();
-        let mut free = self.free.lock();
-        ids.iter().for_each(|id| free.put(self.chain.file_of(*id), id.index));
+    /// Makes a segment free in whose leaves nobody can need anything.
+    pub(crate) fn put_free_of_leaves(&self, id: SegmentId) {
+        let file = self.chain.file_of(id);
+        file.segment(id.index).held_leaves.store(true, Ordering::Relaxed);
+        self.free.lock().put(file, id.index);
     }
 
     /// Takes what is `need`ed from the lists by `take`, and sweeps or grows if they lack it.
@@ -272,7 +266,7 @@ impl Segments {
     fn take_fresh_cells(&self, units: u32) -> Result<OpenSegment> {
         let id = self.take_free(cells::segment_bytes_for(units), u32::from(units > cells::UNITS_MIN))?;
         let file = self.chain.file_of(id);
-        publish_later(&[file.kind_step(id.index, SegmentKind::Cells(units))]);
+        file.publish_kind(id.index, SegmentKind::Cells(units));
         let cells = Arc::new(CellMap::new(units, file.segment_bytes()));
         cells.taken.store(true, Ordering::Release);
         *file.segment(id.index).cells.lock() = Some(cells.clone());
