@@ -256,6 +256,11 @@ impl DirectorySpace {
         let (directory, file) = (segments.chain().directory(), segments.chain().file_of(id));
         let mut lists = loop {
             let incarnation = segments.chain().incarnation();
+            // A start reads the words as states of leaves until the kind is another; 0 is free.
+            if incarnation != 0 && file.segment(id.index).held_leaves.load(Ordering::Relaxed) {
+                file.set_kind(id.index, SegmentKind::Free);
+                file.region().fence();
+            }
             // Planted: a new directory segment keeps what was there.
             if !perdura_pmem::planted(Mutant::DirectorySegmentKeepsContent) {
                 directory.empty_segment(file, id.index, incarnation);

@@ -106,8 +106,13 @@ impl Worker<'_> {
         }
         let kinds = KINDS[self.random.below(KINDS.len() as u64) as usize];
         let anew = self.random.one_in(3);
-        let table = self.engine.table(&name).expect("the thread's own");
-        let number = self.ledger.add(vec![Change::Alter(name, kinds.to_vec())]);
+        self.alter_to(&name, kinds, anew);
+    }
+
+    /// Gives a table that no other thread uses indexes of these kinds.
+    pub(super) fn alter_to(&mut self, name: &str, kinds: &[u8], anew: bool) {
+        let table = self.engine.table(name).expect("it is there");
+        let number = self.ledger.add(vec![Change::Alter(name.to_owned(), kinds.to_vec())]);
         trace::mark(Step::Begin.mark(number));
         match keys::alter(&self.engine, &table, kinds, anew) {
             Ok(()) => trace::ack(Step::Committed.mark(number)),

@@ -47,6 +47,8 @@ pub struct Scenario {
     pub shrink_after: u32,
     /// Bytes of a table's first file.
     pub first_file_bytes: u64,
+    /// Words of a page of a row directory.
+    pub page_words: u64,
     /// Rounds of purge after which an empty file at a table's end is given back.
     pub file_return_after: u32,
     /// Bytes of files of dropped tables that are kept for the next files.
@@ -74,6 +76,7 @@ const USUAL: Scenario = Scenario {
     generations_max: 6,
     shrink_after: u32::MAX,
     first_file_bytes: 64 << 10,
+    page_words: 32,
     file_return_after: u32::MAX,
     kept_file_bytes: 0,
     device_bytes: None,
@@ -101,7 +104,7 @@ const CLASSIC: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 44] = [
+pub const SCENARIOS: [Scenario; 45] = [
     Scenario {
         name: "mixed",
         mix: &[
@@ -230,6 +233,18 @@ pub const SCENARIOS: [Scenario; 44] = [
         script: Some(scripts::used_segments),
         lane_bytes: 16 << 10,
         first_file_bytes: 128 << 10,
+        ..USUAL
+    },
+    Scenario {
+        name: "left for the directory",
+        threads: 1,
+        script: Some(scripts::left_for_the_directory),
+        keyed: true,
+        focus: &["directory_growth"],
+        lane_bytes: 16 << 10,
+        // Leaves begin within pages.
+        page_words: 128,
+        file_return_after: 0,
         ..USUAL
     },
     Scenario {
@@ -719,7 +734,7 @@ impl Scenario {
             file_return_after: self.file_return_after,
             kept_file_bytes: self.kept_file_bytes,
             segment_bytes: 4 << 10,
-            page_words: 32,
+            page_words: self.page_words,
             prefault: false,
             lock_wait_timeout: Duration::from_millis(20),
             by_value: Some(self.by_value),

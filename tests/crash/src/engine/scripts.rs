@@ -6,7 +6,7 @@
 //! I8, I9).
 
 use super::history::{Change, Key};
-use super::workload::Worker;
+use super::workload::{TABLE, Worker};
 use perdura_pmem::sync;
 
 /// Work of one thread.
@@ -106,6 +106,22 @@ pub fn used_segments(worker: &mut Worker<'_>) {
     worker.purge();
     for _ in 0..3 {
         worker.transaction("bulk_insert", |worker| worker.insert_some(100, 100));
+    }
+}
+
+/// The directory grows into segments that held leaves, after pages of its own went with a file.
+pub fn left_for_the_directory(worker: &mut Worker<'_>) {
+    for (kinds, hundreds) in [(&[][..], 12), (&[0, 1], 3), (&[1], 6)] {
+        worker.alter_to(TABLE, kinds, false);
+        worker.table = worker.engine.table(TABLE).expect("it is there");
+        for _ in 0..hundreds {
+            worker.transaction("bulk_insert", |worker| worker.insert_some(100, 10));
+        }
+        worker.transaction("wipe", Worker::delete_all);
+        for _ in 0..6 {
+            worker.checkpoint();
+            worker.purge();
+        }
     }
 }
 
