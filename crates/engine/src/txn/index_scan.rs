@@ -347,7 +347,7 @@ impl IndexScan {
     /// that one as the scan's snapshot sees it, if it was looked up before.
     #[inline(always)]
     fn ask_ahead(&mut self, at: usize) -> Option<Word> {
-        let (table, snapshot) = (&self.table, self.seen.snapshot);
+        let (table, seen) = (&self.table, &self.seen);
         let row_of = |entry| entry_row(self.page.entry(entry));
         let turn = self.ahead.pass(at, self.page.len());
         for (region, at) in turn.words.filter_map(|entry| table.directory().place(row_of(entry))) {
@@ -355,7 +355,10 @@ impl IndexScan {
         }
         let bytes = self.ahead.version_bytes();
         for entry in turn.rows {
-            let word = table.word_at(row_of(entry), snapshot);
+            let row = row_of(entry);
+            // A scan of the newest entries only asks for what the word names.
+            let is_kept = seen.is_consistent;
+            let word = if is_kept { table.word_at(row, seen.snapshot) } else { table.directory().raw_word(row) };
             self.ahead.found(entry, word);
             table.chain().prefetch(word, bytes);
         }
