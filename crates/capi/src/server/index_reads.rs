@@ -147,6 +147,9 @@ impl PerduraCursor {
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn row_of_entry(&mut self, session: &mut Session, record: *mut u8) -> Outcome {
+        if self.index.row().is_none() {
+            return Err(PerduraCursor::no_row());
+        }
         session.rows_not_read = session.rows_not_read.saturating_sub(1);
         // SAFETY: as the caller vouches for.
         Ok(unsafe { self.read_entry_plainly(session, record)? }.unwrap_or(PerduraCode::End))
@@ -158,6 +161,7 @@ impl PerduraCursor {
     /// `record` must be a record buffer of this table.
     #[inline]
     unsafe fn read_entry_plainly(&mut self, session: &mut Session, record: *mut u8) -> Outcome<Option<PerduraCode>> {
+        self.rid = None;
         let Some((rid, row)) = self.index.read_row(session, &self.table)? else { return Ok(None) };
         self.rid = Some(rid);
         // SAFETY: as the caller vouches for; the row is valid until the statement ends.
