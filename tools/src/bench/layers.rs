@@ -29,6 +29,13 @@ const fn plain(name: &'static str) -> Case {
     Case { name, script: Script { name, options: &[] } }
 }
 
+/// Options of the script "read_only" for ranges alone: so many plain ones, and sums.
+macro_rules! only_ranges {
+    ($simple:literal, $sums:literal) => {
+        ["--point_selects=0", $simple, $sums, "--order_ranges=0", "--distinct_ranges=0", "--skip_trx=on"]
+    };
+}
+
 const fn ranges(name: &'static str, options: &'static [&'static str]) -> Case {
     Case { name, script: Script { name: "read_only", options } }
 }
@@ -36,28 +43,8 @@ const fn ranges(name: &'static str, options: &'static [&'static str]) -> Case {
 /// All cases. Those whose tables grow or shrink come last.
 const CASES: [Case; 10] = [
     plain("point_select"),
-    ranges(
-        "range",
-        &[
-            "--point_selects=0",
-            "--simple_ranges=1",
-            "--sum_ranges=0",
-            "--order_ranges=0",
-            "--distinct_ranges=0",
-            "--skip_trx=on",
-        ],
-    ),
-    ranges(
-        "range_sum",
-        &[
-            "--point_selects=0",
-            "--simple_ranges=0",
-            "--sum_ranges=1",
-            "--order_ranges=0",
-            "--distinct_ranges=0",
-            "--skip_trx=on",
-        ],
-    ),
+    ranges("range", &only_ranges!("--simple_ranges=1", "--sum_ranges=0")),
+    ranges("range_sum", &only_ranges!("--simple_ranges=0", "--sum_ranges=1")),
     plain("read_only"),
     plain("read_write"),
     plain("write_only"),

@@ -270,19 +270,18 @@ impl Cluster {
 
     /// The same, with its directory in another one.
     pub fn start_in(place: &Path, name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
-        let mut cluster = Cluster::new(directory(place, name)?)?;
-        for _ in 0..count {
-            cluster.add(plan, Home::loopback()?)?;
-        }
-        cluster.all_vote()?;
-        Ok(cluster)
+        Self::found(place, name, count, plan, None)
     }
 
     /// Founds a cluster of `count` replicas that run another build of the program.
     pub fn start_build(program: &Path, name: &str, count: usize, plan: &Plan) -> Result<Cluster> {
-        let mut cluster = Cluster::new(directory(&paths::medium(), name)?)?;
+        Self::found(&paths::medium(), name, count, plan, Some(program))
+    }
+
+    fn found(place: &Path, name: &str, count: usize, plan: &Plan, program: Option<&Path>) -> Result<Cluster> {
+        let mut cluster = Cluster::new(directory(place, name)?)?;
         for _ in 0..count {
-            cluster.add(plan, Home { program: Some(program.to_owned()), ..Home::loopback()? })?;
+            cluster.add(plan, Home { program: program.map(Path::to_owned), ..Home::loopback()? })?;
         }
         cluster.all_vote()?;
         Ok(cluster)
