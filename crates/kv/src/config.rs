@@ -9,6 +9,7 @@ mod size;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use perdura_pmem::Model;
 use serde::{Deserialize, Serialize};
 
 pub use size::Size;
@@ -78,6 +79,8 @@ pub struct Store {
     pub size: Size,
     /// Whether a map may lie in a directory without DAX.
     pub emulate: bool,
+    /// The medium whose time memory that is emulated takes, and the files of a `wal`.
+    pub emulate_model: String,
     /// DRAM for the last entries.
     pub ring_size: Size,
     /// Garbage that a snapshot may hold in a map.
@@ -88,12 +91,20 @@ pub struct Store {
     pub state_size: Size,
 }
 
+impl Store {
+    /// The medium whose time it takes; `None` for its own.
+    pub(crate) fn model(&self) -> Result<Option<Model>, String> {
+        Model::parse(&self.emulate_model).map_err(|error| format!("store.emulate_model: {error}"))
+    }
+}
+
 impl Default for Store {
     fn default() -> Self {
         Self {
             kind: StoreKind::default(),
             size: Size(1 << 30),
             emulate: false,
+            emulate_model: "off".to_owned(),
             ring_size: Size(64 << 20),
             snapshot_garbage_size: Size(256 << 20),
             log_size: Size(64 << 20),
@@ -347,6 +358,7 @@ impl Config {
             return Err("clients.password_sha256 is not 64 digits of 0 to 9 and a to f".to_owned());
         }
         self.check_numbers()?;
+        self.store.model()?;
         if self.directory.as_os_str().is_empty() {
             return Err("directory is empty: name the directory of the replica's data".into());
         }
@@ -498,6 +510,10 @@ mod tests {
             ("directory = 'd'\n[raft]\nelektion_ms = 3", "elektion_ms"),
             ("directory = 'd'\n[raft]\nelection_ms = 3", "raft.election_ms = 3: use 120 to"),
             ("directory = 'd'\n[store]\nkind = 'heap'", "heap"),
+            (
+                "directory = 'd'\n[store]\nemulate_model = 'optan'",
+                "store.emulate_model: no model of a medium is called",
+            ),
             // Times 1000 it would be less than a second.
             ("directory = 'd'\n[clients]\nidle_s = 18446744073709552", "clients.idle_s"),
             ("directory = 'd'\n[clients]\nidle_s = -1", "idle_s"),

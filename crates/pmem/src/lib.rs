@@ -52,7 +52,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use file::{FileMedium, Options};
 pub use health::{Health, any_failed};
 pub use medium::{Granularity, Medium, MediumInfo, Mode};
-pub use model::{Model, Preset};
+pub use model::{Model, ModelledWrites, Preset};
 pub use mutant::Mutant;
 pub use numa::Modules;
 pub use planted::planted;

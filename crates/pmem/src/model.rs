@@ -9,6 +9,8 @@ mod clock;
 mod costs;
 mod device;
 mod preset;
+mod written;
 
 pub(crate) use device::Device;
 pub use preset::{Model, Preset};
+pub use written::ModelledWrites;

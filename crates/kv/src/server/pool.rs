@@ -10,7 +10,9 @@ use perdura_pmem::{FileMedium, Medium, Options};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::{self, Config, StoreKind};
-use crate::store::{Error, ErrorKind, Files, MapConfig, MapStore, PersistentState, Store, WalConfig, WalStore};
+use crate::store::{
+    Disk, Error, ErrorKind, Files, MapConfig, MapStore, ModelledDisk, PersistentState, Store, WalConfig, WalStore,
+};
 
 /// The file of a map.
 const MAP: &str = "kv.map";
@@ -84,7 +86,8 @@ fn memory_bytes() -> u64 {
 
 fn medium(config: &Config, create_dir: bool) -> Result<Arc<dyn Medium>> {
     let options = Options { emulate: config.store.emulate, create_dir };
-    match FileMedium::open(&config.directory, options) {
+    let model = config.store.model().map_err(StartError::Refused)?;
+    match FileMedium::open(&config.directory, options).and_then(|medium| medium.with_model(model)) {
         Ok(medium) => Ok(Arc::new(medium)),
         Err(error) => refused(match error.kind() {
             perdura_pmem::ErrorKind::NotDax => {
@@ -99,6 +102,15 @@ fn medium(config: &Config, create_dir: bool) -> Result<Arc<dyn Medium>> {
             _ => error.to_string(),
         }),
     }
+}
+
+/// The files of a store with a log.
+fn files(config: &Config) -> Result<Arc<dyn Disk>> {
+    let files = Arc::new(Files::new(&config.directory));
+    Ok(match config.store.model().map_err(StartError::Refused)? {
+        Some(model) => Arc::new(ModelledDisk::new(files, model)),
+        None => files,
+    })
 }
 
 /// Whether a directory has the files of a store with a log.
@@ -200,9 +212,8 @@ pub fn create(config: &Config, persistent_state: &PersistentState, clock_ms: u64
         StoreKind::Wal => {
             make_directory(directory)?;
             let lock = lock(directory)?;
-            let files = Arc::new(Files::new(directory));
-            let store =
-                WalStore::create(files, persistent_state, clock_ms, &wal_config(&config.store)).map_err(named)?;
+            let store = WalStore::create(files(config)?, persistent_state, clock_ms, &wal_config(&config.store))
+                .map_err(named)?;
             Ok(Pool { store: Box::new(store), lock: Lock::File(lock) })
         }
     }
@@ -223,7 +234,7 @@ pub fn open(config: &Config) -> Result<Pool> {
         }
         StoreKind::Wal => {
             let lock = lock(directory)?;
-            let store = WalStore::open(Arc::new(Files::new(directory)), &wal_config(&config.store)).map_err(named)?;
+            let store = WalStore::open(files(config)?, &wal_config(&config.store)).map_err(named)?;
             Ok(Pool { store: Box::new(store), lock: Lock::File(lock) })
         }
         kind => {

@@ -46,6 +46,31 @@ fn states(replica: &Replica) -> Vec<u64> {
     names.filter_map(|name| name.strip_prefix("state.")?.parse().ok()).collect()
 }
 
+/// Hazard: a model of the medium changes what lies there. Each start has another one.
+#[test]
+fn data_are_the_same_with_each_model() {
+    for store in ["list", "wal"] {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut replica = Replica::new(top.path(), "a", store, "");
+        let plain = std::fs::read_to_string(replica.config()).expect("a configuration");
+        for (at, model) in ["optane", "off", "nv-cmm@0"].into_iter().enumerate() {
+            std::fs::write(replica.config(), &plain).expect("written");
+            with(&replica, &format!("emulate_model = '{model}'"));
+            if at == 0 {
+                replica.done(&["init"]);
+            }
+            replica.start();
+            replica.votes();
+            let mut client = replica.client().expect("a client");
+            for before in 0..at {
+                assert_eq!(call(&mut client, &["GET", &format!("k{before}")]), Reply::Bytes(vec![b'v'; 5000]));
+            }
+            assert_eq!(call(&mut client, &["SET", &format!("k{at}"), &"v".repeat(5000)]), Reply::Text("OK".into()));
+            replica.kill();
+        }
+    }
+}
+
 /// Hazard: the state does not fit its file when it is written out. The process stays, deletions are
 /// done, and the state is written out when it fits.
 #[test]
