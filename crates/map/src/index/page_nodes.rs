@@ -365,15 +365,27 @@ impl PageNodes {
             if !is_there {
                 continue;
             }
-            // SAFETY: a node that no persist covers is changed only by the writer, which
-            // is here.
-            let bytes = unsafe { pages.region.slice(offset + NODE_CHECKSUM_BYTES, node.len() - NODE_CHECKSUM_BYTES) };
-            // SAFETY: as in PageReader::words().
-            let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
-            let found = checksum(self.salt, offset, words);
-            pages.region.store(offset, u64::from(found));
+            self.add_checksum(pages, *node);
             pages.batch.add(offset, node.len());
         }
+    }
+
+    /// Adds the checksums of nodes that were replaced before a persist: readers who still see them
+    /// check them once they do not count as live any more.
+    pub(crate) fn add_checksums_for_readers(&self, pages: &Pages) {
+        let _span = trace::span(trace::TRANSIENT);
+        let waiting = self.retired.iter().filter(|node| pages.live.is_set(node.offset()));
+        waiting.for_each(|node| self.add_checksum(pages, *node));
+    }
+
+    fn add_checksum(&self, pages: &Pages, node: Ref) {
+        let offset = node.offset();
+        // SAFETY: the words of a node that is published or that no persist covers are changed only
+        // by the writer, which is here.
+        let bytes = unsafe { pages.region.slice(offset + NODE_CHECKSUM_BYTES, node.len() - NODE_CHECKSUM_BYTES) };
+        // SAFETY: as in PageReader::words().
+        let words = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u64>(), bytes.len() / 8) };
+        pages.region.store(offset, u64::from(checksum(self.salt, offset, words)));
     }
 
     /// Called after each persist.

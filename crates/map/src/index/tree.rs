@@ -176,6 +176,7 @@ impl Index for TreeIndex {
     }
 
     fn prepare(&self, edit: &mut Editing<'_, TreeIndex>, built: &Edit) {
+        edit.writer.nodes.add_checksums_for_readers(edit.pages);
         edit.writer.nodes.clear();
         edit.writer.nodes.count = built.made.len() as u64;
         built.made.iter().for_each(|link| edit.writer.nodes.seen(*link));

@@ -85,10 +85,11 @@ impl<I: Index> Content<I> {
     /// `is_partial` the map can only be loaded from then on.
     pub(super) fn put_in_force(self, shared: &Shared<I>, state: &mut State<I>, is_partial: bool) {
         let Content { header, versions, counts, built, head, pending } = self;
+        // While the old content counts, for readers that are still on their way through it.
+        shared.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
         state.pages.count_anew(&counts);
         // They are not counted any more.
         state.ended = Ended::default();
-        shared.index.prepare(&mut state.editing(Urgency::Ordinary), &built);
         shared.replace(header.forgotten, is_partial, || {
             let mut edit = state.editing(Urgency::Ordinary);
             shared.index.install(&mut edit, built, &shared.pins);
