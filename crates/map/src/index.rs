@@ -21,10 +21,11 @@ pub(crate) mod versions;
 use crate::config::{Kind, Layout};
 use crate::error::Result;
 use crate::memory::bitmap::Bitmap;
-use crate::memory::format::{Ref, RootRecord};
+use crate::memory::format::Ref;
 use crate::memory::pages::{Pages, Urgency};
 use crate::memory::pin::Pins;
 use crate::memory::record::{Newest, Records};
+use crate::memory::root::RootRecord;
 use crate::timestamps::Ts;
 
 /// A map's index: [`crate::ListIndex`] (DRAM) or [`crate::TreeIndex`] (pages).

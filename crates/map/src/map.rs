@@ -9,12 +9,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Opened;
 use crate::index::list::ListIndex;
 use crate::index::tree::TreeIndex;
+use crate::memory::aside::Aside;
+use crate::memory::batch::Batch;
 use crate::memory::format::{
-    Geometry, IDENTITY_BYTES, Identity, NUMBER_MAX, PAGES_MIN, RECORD_HEADER_BYTES, ROOT_RECORD_BYTES, ROOT_WORD_AT,
-    RootRecord, SLOT_BYTES, SUMMARY_AT, VERSION, Wrong, bytes_of, root_number, root_word, summary_word,
+    Geometry, IDENTITY_BYTES, Identity, PAGES_MIN, SUMMARY_AT, VERSION, Wrong, bytes_of, summary_word,
 };
 use crate::memory::pages::Pages;
 use crate::memory::record::Records;
+use crate::memory::root::{self, RING_AT, RING_BYTES, RootRecord};
 use crate::ordered_map::OrderedMap;
 use crate::scan::{Scan, Value, View};
 use crate::space::{Demand, Space};
@@ -117,11 +119,12 @@ impl<I: Structure> Map<I> {
         let salt = new_salt(config.seed, name);
         let identity = Identity { kind: I::KIND, layout: *layout, salt };
         region.write(0, &identity.encode());
-        let record = RootRecord { number: 1, ..RootRecord::default() };
-        region.write(RootRecord::slot_at(1), bytes_of(&record.encode(&[], salt)));
-        region.store(ROOT_WORD_AT, root_word(1, salt));
-        region.flush(0, ROOT_WORD_AT + 8);
-        region.flush(RootRecord::slot_at(1), ROOT_RECORD_BYTES);
+        region.flush(0, IDENTITY_BYTES as u64);
+        let (aside, mut batch) = (Aside { number: 1, ..Aside::default() }, Batch::default());
+        aside.write(&region, &mut batch, salt);
+        batch.flush(&region);
+        root::create(&region, I::KIND, aside.short_number(), salt);
+        region.flush(RING_AT, RING_BYTES);
         let summary: Vec<u64> = (0..geometry.blocks()).map(|block| summary_word(0, block, salt)).collect();
         region.write(SUMMARY_AT, bytes_of(&summary));
         region.flush(SUMMARY_AT, 8 * summary.len() as u64);
@@ -148,12 +151,13 @@ impl<I: Structure> Map<I> {
             return Err(Error::new(ErrorKind::Foreign, what).in_file(region.name()));
         }
         let _span = trace::span("map_open");
-        // Planted: a root word that a killed process stored is taken for durable.
+        // Planted: a root record that a killed process stored is taken for durable.
         if !planted(Mutant::KilledRootCountsAsDurable) {
             region.reclaim(0, SUMMARY_AT);
         }
-        let (root, tag, meta) = root_record(&region, identity.salt)?;
-        let core = Arc::new(start::<I>(region, &identity, &root, (tag, meta), config)?);
+        let (root, next) = root::open(&region, identity.salt)?;
+        let aside = Aside::read(&region, root.aside, identity.salt)?;
+        let core = Arc::new(start::<I>(region, &identity, (&root, next), aside, config)?);
         let background = config.background.then(|| Background::start(core.clone())).transpose()?;
         Ok(Map { core, background })
     }
@@ -191,51 +195,31 @@ fn identify(region: &Region) -> Result<Identity> {
     })
 }
 
-/// The root record that the root word names, with the tag and the meta blob. It was fenced before
-/// the word was stored (I3), so an invalid one is damage and never a torn write.
-fn root_record(region: &Region, salt: u64) -> Result<(RootRecord, Vec<u8>, Vec<u8>)> {
-    let Some(number) = root_number(region.load(ROOT_WORD_AT), salt) else {
-        return Err(Error::damaged(region.name(), ROOT_WORD_AT, "the root word fails its check"));
-    };
-    let slot = RootRecord::slot_at(number);
-    let mut bytes = vec![0; SLOT_BYTES as usize];
-    region.read(slot, &mut bytes);
-    let valid = RootRecord::decode(&bytes, salt).filter(|(record, ..)| record.number == number && number < NUMBER_MAX);
-    let (record, tag, meta) = valid
-        .ok_or_else(|| Error::damaged(region.name(), slot, "the root record is not the one the root word names"))?;
-    let is_ordered = record.tag_ts <= record.forgotten
-        && record.forgotten <= record.applied
-        && record.applied <= record.last
-        && record.last < Ts::MAX;
-    if !is_ordered {
-        return Err(Error::damaged(region.name(), slot, "a root record with impossible timestamps"));
-    }
-    let most = region.len() / RECORD_HEADER_BYTES;
-    let counts = [record.versions, record.pending, record.nodes];
-    if counts.iter().any(|count| *count > most) || record.live > region.len() {
-        return Err(Error::damaged(region.name(), slot, "a root record that counts more than the file can hold"));
-    }
-    Ok((record, tag.to_vec(), meta.to_vec()))
-}
-
 fn start<I: Structure>(
     region: Region,
     identity: &Identity,
-    root: &RootRecord,
-    (tag, meta): (Vec<u8>, Vec<u8>),
+    (root, next): (&RootRecord, u64),
+    aside: Aside,
     config: &Config,
 ) -> Result<Core<I>> {
     let layout = identity.layout;
     let geometry = Geometry::new(layout.bytes, layout.page_bytes);
-    let mut pages = Pages::open(region.clone(), geometry, root.number, identity.salt, I::node_bytes(&layout))?;
+    let mut pages = Pages::open(region.clone(), geometry, (root.number, next), identity.salt, I::node_bytes(&layout))?;
     let records = Records::new(region, geometry, identity.salt, pages.live.clone());
     let Opened { index, writer, versions, dead_deletions, is_counted } = I::open(&layout, &mut pages, &records, root)?;
-    let mut history = History::open(root, tag, versions);
+    let tagged = match root.tag {
+        Some((ts, tag)) => Tagged { ts, tag: tag.bytes().to_vec() },
+        None => Tagged { ts: aside.tag_ts, tag: aside.tag.clone() },
+    };
+    if tagged.ts > root.forgotten {
+        return Err(records.damaged(0, "the newest forgotten tag is above the forgotten timestamp"));
+    }
+    let mut history = History::open(root, tagged, versions);
     if is_counted {
         history.read(&records)?;
     }
     let state =
-        State::open((pages, writer), history, Ended::open(dead_deletions), Known::open(is_counted, root.live), meta);
+        State::open((pages, writer), history, Ended::open(dead_deletions), Known::open(is_counted, root.live), aside);
     Ok(Core::new(Shared::new(*config, records, index, root.forgotten, root.is_partial), state))
 }
 

@@ -1,7 +1,8 @@
 //! Memory of a map: the format of its file, records and pages in it, and the point from which
 //! memory that nothing needs any more is used again.
 //!
-//! - [`format`]: sizes, words and checks of everything that is persistent
+//! - [`format`]: sizes, words and checks of everything that is persistent, but for [`root`], the
+//!   root record and its ring, and [`aside`], the meta blob and long tags
 //! - [`record`], [`append`]: records, read in place and written
 //! - [`pages`]: allocation in pages, over [`page_table`] (persistent), [`free_map`], [`page_use`]
 //!   and [`page_counts`]; [`window`]: the search for pages that a compaction empties
@@ -9,6 +10,7 @@
 //! - [`batch`], [`bitmap`], [`atomic`]
 
 pub(crate) mod append;
+pub(crate) mod aside;
 pub(crate) mod atomic;
 pub(crate) mod batch;
 pub(crate) mod bitmap;
@@ -21,4 +23,5 @@ pub(crate) mod pages;
 pub(crate) mod pin;
 pub(crate) mod record;
 pub(crate) mod retired;
+pub(crate) mod root;
 pub(crate) mod window;

@@ -25,6 +25,7 @@ pub(crate) mod wake;
 
 use crate::error::{ErrorKind, Result};
 use crate::index::{Editing, Index};
+use crate::memory::aside::Aside;
 use crate::memory::format::NUMBER_MAX;
 use crate::memory::pages::{Pages, Urgency};
 use crate::space::Space;
@@ -46,7 +47,10 @@ pub(crate) struct State<I: Index> {
     pub(crate) ended: Ended,
     pub(crate) holds: Holds,
     pub(crate) known: Known,
+    /// Blob of the caller.
     meta: Vec<u8>,
+    /// The newest aside record.
+    aside: Aside,
     /// Changes since the last persist.
     changes: u32,
     /// Whether a persist would save anything.
@@ -60,9 +64,10 @@ impl<I: Index> State<I> {
         history: History,
         ended: Ended,
         known: Known,
-        meta: Vec<u8>,
+        aside: Aside,
     ) -> State<I> {
-        State { pages, writer, history, ended, holds: Holds::default(), known, meta, changes: 0, is_dirty: false }
+        let (holds, meta) = (Holds::default(), aside.meta.clone());
+        State { pages, writer, history, ended, holds, known, meta, aside, changes: 0, is_dirty: false }
     }
 
     /// Bytes of used pages that are not live. Until a B+-tree's pages are known, it relies on what

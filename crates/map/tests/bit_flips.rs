@@ -5,6 +5,7 @@
 
 use crate::support::KINDS;
 use crate::support::damage::{Subject, Verdict, judge, subject};
+use crate::support::root_slot;
 use perdura_map::Kind;
 use perdura_pmem::sim::Random;
 
@@ -52,13 +53,16 @@ fn a_btree_with_any_byte_changed_answers_rightly_or_refuses() {
     flip_every_byte(Kind::BTree, 2);
 }
 
-/// The structures that locate all others: each bit of the identity, the root word, both root
-/// records and some page words.
+/// The structures that locate all others: each bit of the identity, the newest root record and the
+/// slot after it, the begin of both aside records, and some words of the summary and of pages.
 #[test]
 fn every_bit_of_the_control_block() {
     for kind in KINDS {
         let subject = subject(kind);
-        let files = (0..384usize).chain(4096..4224).flat_map(|at| (0..8).map(move |bit| (at, bit))).map(|(at, bit)| {
+        let [newest, after] = root_slot::newest_and_after(&subject.bytes);
+        let places =
+            [0..64, newest..newest + 128, after..after + 128, 2304..2368, 4416..4480, 8192..8224, 12288..12352];
+        let files = places.into_iter().flatten().flat_map(|at| (0..8).map(move |bit| (at, bit))).map(|(at, bit)| {
             let what = format!("bit {bit} of byte {at:#x}");
             (what, changed(&subject, |bytes| bytes[at] ^= 1 << bit), false)
         });

@@ -102,7 +102,7 @@ fn a_persist_flushes_what_is_left_of_its_batch() {
     assert_eq!(lines(), before, "changes flush nothing");
     map.persist().expect("persisted");
     let flushed = lines() - before;
-    // Three leaves at most and the way to them, the root record and word, the pages' words.
+    // Three leaves at most and the way to them, the root record, the pages' words.
     assert!((CHANGES / 2..CHANGES + 60).contains(&flushed), "{flushed} lines for {CHANGES} changes of three keys");
 }
 

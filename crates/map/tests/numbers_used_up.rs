@@ -1,5 +1,6 @@
 //! Hazard: a map goes on after its last persist number, and the next start calls it damaged.
 
+use crate::support::root_slot::{self, RootSlot};
 use crate::support::{KINDS, NEWEST, Place, all, create, layout, load, mutations, quiet_every, refused, stream, value};
 use perdura_map::{ErrorKind, OrderedMap};
 use perdura_pmem::sim::Image;
@@ -8,25 +9,12 @@ use std::sync::Arc;
 
 const NUMBER_BITS: u32 = 48;
 
-/// A checksum of the format: CRC32C from a start value made of salt and place.
-fn sum(salt: u64, place: u64, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(((salt ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32, bytes)
-}
-
 /// The bytes of a map's file as they are after so many persists.
 fn aged(bytes: &[u8], number: u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    let salt = word(&bytes, 32);
-    let old = word(&bytes, 64) & ((1 << NUMBER_BITS) - 1);
-    let slot = |number: u64| 128 + (number as usize & 1) * 2176;
-    let mut record = bytes[slot(old)..slot(old) + 128].to_vec();
-    record[..8].copy_from_slice(&number.to_le_bytes());
-    let crc = sum(salt, 0, &record[..120]);
-    record[120..].copy_from_slice(&u64::from(crc).to_le_bytes());
-    bytes[slot(number)..slot(number) + 128].copy_from_slice(&record);
-    let check = (number ^ salt ^ u64::MAX).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> NUMBER_BITS;
-    bytes[64..72].copy_from_slice(&(number | check.max(1) << NUMBER_BITS).to_le_bytes());
+    let mut root = RootSlot::newest(&bytes);
+    root.set(root_slot::NUMBER, number);
+    root.put(&mut bytes);
     bytes
 }
 

@@ -122,6 +122,11 @@ pub enum Mutant {
     // The maps.
     RootBeforeContent,
     RootInForceOverwritten,
+    OlderRootCounts,
+    TornRootCounts,
+    TornRootNumberReused,
+    AsideInForceOverwritten,
+    AsideKeptAfterChange,
     TwoPersistsOneNumber,
     BatchClosesLate,
     TimestampsNotPersisted,

@@ -12,11 +12,11 @@ pub mod stream;
 pub mod verdict;
 pub mod workload;
 
-use crate::subject::{Drill, Hazard, Planted, Product, Subject};
+use crate::subject::{Drill, Hazard, Planted, Product, RECOVERED, Subject};
 use oracle::{Oracle, Past};
 use perdura_map::ErrorKind;
-use perdura_pmem::Medium;
 use perdura_pmem::sim::Scheduler;
+use perdura_pmem::{Medium, trace};
 use scenario::SCENARIOS;
 pub use scenario::Scenario;
 use std::sync::Arc;
@@ -88,11 +88,22 @@ impl Subject for Scenario {
         verdict::check(medium, self, oracle, &past.states, depth)
     }
 
+    fn settled(&self, medium: Arc<dyn Medium>, oracle: &Oracle, past: &Past) -> Result<Option<Oracle>, String> {
+        match self.open(&medium) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            opened => {
+                let map = opened.map_err(|error| format!("recovery refused: {error}"))?;
+                oracle.settled(&past.states, |state| state.compare(&*map, 3)).map(Some)
+            }
+        }
+    }
+
     fn recover(&self, medium: Arc<dyn Medium>) -> Result<(), String> {
         let map = match self.open(&medium) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|error| format!("recovery refused: {error}"))?,
         };
+        trace::mark(RECOVERED);
         // The first round counts the pages in use, frees the others, and persists.
         map.collect().map(|_| ()).map_err(|error| format!("collection in recovery: {error}"))
     }

@@ -11,10 +11,11 @@ use crate::index::dram_tree::{Place, Root, Tree};
 use crate::index::rebuild::{Rebuilt, rebuild};
 use crate::index::{Editing, Entry, Index, Opened, Steps, Walk};
 use crate::memory::atomic::{AtomicPtr, Ordering, yield_now};
-use crate::memory::format::{Ref, RootRecord};
+use crate::memory::format::Ref;
 use crate::memory::pages::Pages;
 use crate::memory::pin::Pins;
 use crate::memory::record::{Newest, Records};
+use crate::memory::root::RootRecord;
 
 /// Type parameter of [`crate::List`]: its index lies in DRAM.
 pub struct ListIndex {

@@ -8,9 +8,10 @@
 use crate::error::Result;
 use crate::index::Entry;
 use crate::index::versions::{Candidate, link_older, versions};
-use crate::memory::format::{OLDER_AT, Ref, RootRecord};
+use crate::memory::format::{OLDER_AT, Ref};
 use crate::memory::pages::Pages;
 use crate::memory::record::Records;
+use crate::memory::root::RootRecord;
 use crate::timestamps::Ts;
 use perdura_pmem::{Mutant, planted};
 
@@ -56,7 +57,7 @@ pub(crate) fn rebuild(records: &Records, pages: &mut Pages, root: &RootRecord) -
 /// The records of the chain, newest first.
 fn walk(records: &Records, root: &RootRecord) -> Result<Vec<Candidate>> {
     let most = records.geometry.records_max();
-    let mut candidates: Vec<Candidate> = Vec::with_capacity(root.versions.min(most) as usize);
+    let mut candidates: Vec<Candidate> = Vec::new();
     let mut offset = root.head;
     let mut newest = Ts::MAX;
     while offset != 0 {

@@ -11,10 +11,11 @@ use crate::index::page_nodes::{Edit, PageNodes, PageReader, PageWriter};
 use crate::index::page_tree::{self as tree, Place};
 use crate::index::{Editing, Entry, Index, Opened, Steps, Walk};
 use crate::memory::bitmap::Bitmap;
-use crate::memory::format::{Ref, RootRecord, node_bytes};
+use crate::memory::format::{Ref, node_bytes};
 use crate::memory::pages::Pages;
 use crate::memory::pin::Pins;
 use crate::memory::record::{Newest, Records};
+use crate::memory::root::RootRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nodes that a rollback of one change makes, besides those of a path from the root.

@@ -1,23 +1,17 @@
-//! Every persistent structure of a map: sizes, words and checks, shared by writer and reader.
+//! Every persistent structure of a map but the root record ([`super::root`]) and what lies aside
+//! ([`super::aside`]): sizes, words and checks, shared by writer and reader.
 //!
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in
 //! bytes.
 
-use crate::config::{Kind, Layout, META_BYTES_MAX, TAG_BYTES_MAX};
+use crate::config::{Kind, Layout};
+use perdura_pmem::Mutant;
 use perdura_pmem::checksum::{crc32c, crc32c_append};
-use perdura_pmem::{Mutant, planted};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
-pub(crate) const ROOT_WORD_AT: u64 = 64;
-/// Offset of the first of the two slots for root records.
-pub(crate) const SLOTS_AT: u64 = 128;
 pub(crate) const IDENTITY_BYTES: usize = 64;
-pub(crate) const ROOT_RECORD_WORDS: usize = 16;
-pub(crate) const ROOT_RECORD_BYTES: u64 = 8 * ROOT_RECORD_WORDS as u64;
-/// Bytes of a slot: a root record, then the tag at the forgotten timestamp, then the meta blob.
-pub(crate) const SLOT_BYTES: u64 = ROOT_RECORD_BYTES + (TAG_BYTES_MAX + META_BYTES_MAX) as u64;
 /// Offset of the summary of the page table, one word per block of it.
 pub(crate) const SUMMARY_AT: u64 = 8192;
 /// Words of the page table in a block: one page of memory.
@@ -27,9 +21,6 @@ const DATA_ALIGNMENT: u64 = 4096;
 /// Unit of allocation: objects begin at multiples of a grain and fill whole grains.
 pub(crate) const GRAIN_BYTES: u64 = 16;
 pub(crate) const PAGES_MIN: u64 = 64;
-
-const _: () = assert!(IDENTITY_BYTES as u64 <= ROOT_WORD_AT);
-const _: () = assert!(SLOTS_AT + 2 * SLOT_BYTES <= SUMMARY_AT);
 
 /// Layout of pages and their words in a file of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,109 +172,6 @@ pub(crate) enum Wrong {
     Damaged(String),
 }
 
-/// One persisted state of the map. Valid iff its CRC32C matches and its number is the one in the
-/// root word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RootRecord {
-    /// Number of the persist, from 1 on.
-    pub(crate) number: u64,
-    /// B+-tree: reference to the root node. 0: no entries.
-    pub(crate) root: u64,
-    /// Offset of the newest record. 0: none.
-    pub(crate) head: u64,
-    pub(crate) last: u64,
-    pub(crate) applied: u64,
-    pub(crate) forgotten: u64,
-    /// Count of the records, from the head on, that are not forgotten.
-    pub(crate) pending: u64,
-    /// Count of the versions.
-    pub(crate) versions: u64,
-    /// Bytes of live objects.
-    pub(crate) live: u64,
-    /// Timestamp of the newest forgotten change with a tag. 0: none.
-    pub(crate) tag_ts: u64,
-    /// Bytes of that tag, and of the meta blob, both of which follow the record.
-    pub(crate) tag_bytes: u32,
-    pub(crate) meta_bytes: u32,
-    /// B+-tree: count of the nodes.
-    pub(crate) nodes: u64,
-    /// Whether the content is being replaced: it is empty, and not that of any moment.
-    pub(crate) is_partial: bool,
-}
-
-impl RootRecord {
-    /// The words of the record, which `blob` (tag, then meta) follows.
-    pub(crate) fn encode(&self, blob: &[u8], salt: u64) -> [u64; ROOT_RECORD_WORDS] {
-        debug_assert_eq!(blob.len() as u64, u64::from(self.tag_bytes) + u64::from(self.meta_bytes));
-        let mut words = [0; ROOT_RECORD_WORDS];
-        words[..13].copy_from_slice(&[
-            self.number,
-            self.root,
-            self.head,
-            self.last,
-            self.applied,
-            self.forgotten,
-            self.pending,
-            self.versions,
-            self.live,
-            self.tag_ts,
-            u64::from(self.tag_bytes) | u64::from(self.meta_bytes) << 32,
-            u64::from(self.is_partial),
-            self.nodes,
-        ]);
-        words[ROOT_RECORD_WORDS - 1] = record_sum(&words, blob, salt);
-        words
-    }
-
-    /// Decodes the record that begins a slot's bytes. Returns it with tag and meta, or none if it
-    /// is not valid.
-    pub(crate) fn decode(slot: &[u8], salt: u64) -> Option<(RootRecord, &[u8], &[u8])> {
-        let (head, rest) = slot.split_at_checked(ROOT_RECORD_BYTES as usize)?;
-        let mut words = [0; ROOT_RECORD_WORDS];
-        for (word, bytes) in words.iter_mut().zip(head.chunks_exact(8)) {
-            *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        }
-        let (lengths, partial) = (words[10], words[11]);
-        let (tag_bytes, meta_bytes) = (lengths as u32, (lengths >> 32) as u32);
-        if tag_bytes as usize > TAG_BYTES_MAX || meta_bytes as usize > META_BYTES_MAX || partial > 1 {
-            return None;
-        }
-        let blob = rest.get(..(tag_bytes + meta_bytes) as usize)?;
-        if words[ROOT_RECORD_WORDS - 1] != record_sum(&words, blob, salt) {
-            return None;
-        }
-        let (tag, meta) = blob.split_at(tag_bytes as usize);
-        let record = RootRecord {
-            number: words[0],
-            root: words[1],
-            head: words[2],
-            last: words[3],
-            applied: words[4],
-            forgotten: words[5],
-            pending: words[6],
-            versions: words[7],
-            live: words[8],
-            tag_ts: words[9],
-            tag_bytes,
-            meta_bytes,
-            is_partial: partial == 1,
-            nodes: words[12],
-        };
-        Some((record, tag, meta))
-    }
-
-    /// Offset of the slot for a number, by its parity.
-    pub(crate) fn slot_at(number: u64) -> u64 {
-        // Planted: the current record is overwritten.
-        SLOTS_AT + (number & u64::from(!planted(Mutant::RootInForceOverwritten))) * SLOT_BYTES
-    }
-}
-
-/// The checksum of a root record and of what follows it.
-fn record_sum(words: &[u64; ROOT_RECORD_WORDS], blob: &[u8], salt: u64) -> u64 {
-    u64::from(crc32c_append(checksum(salt, 0, &words[..ROOT_RECORD_WORDS - 1]), blob))
-}
-
 /// CRC32C of words, bound to their file (`salt`) and place.
 #[inline]
 pub(crate) fn checksum(salt: u64, place: u64, words: &[u64]) -> u32 {
@@ -352,17 +240,6 @@ impl Ref {
 
 /// Most persists of a map: a page word has 48 bits for the number.
 pub(crate) const NUMBER_MAX: u64 = (1 << 48) - 1;
-
-/// The root word of persist `number`: the number, and a check of 16 bits, so that a damaged
-/// word does not name the record of another persist.
-pub(crate) fn root_word(number: u64, salt: u64) -> u64 {
-    page_word(number, usize::MAX, salt)
-}
-
-/// The number in a root word, or none if its check fails.
-pub(crate) fn root_number(word: u64, salt: u64) -> Option<u64> {
-    page_number(word, usize::MAX, salt).filter(|number| *number != 0)
-}
 
 /// The word of a page: the number of the persist that took it, or 0 if it is free, and a check
 /// of 16 bits bound to the page and its map. The check is never zero, so a word of zeros is damage.
@@ -520,20 +397,5 @@ mod tests {
         assert_eq!(linked(link(4256, 7) ^ 1, 7), None);
         assert_eq!(linked(link(0, 7), 7), Some(0));
         assert_eq!(linked(0, 7), None);
-    }
-
-    #[test]
-    fn a_root_record_with_a_wrong_bit_is_refused() {
-        let record =
-            RootRecord { number: 9, head: 4096, last: 3, tag_bytes: 3, meta_bytes: 2, ..RootRecord::default() };
-        let mut slot = bytes_of(&record.encode(b"tagme", 5)).to_vec();
-        slot.extend_from_slice(b"tagme and what was there");
-        assert_eq!(RootRecord::decode(&slot, 5), Some((record, &b"tag"[..], &b"me"[..])));
-        assert_eq!(RootRecord::decode(&slot, 6), None);
-        for bit in 0..8 * (ROOT_RECORD_BYTES as usize + 5) {
-            let mut flipped = slot.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(RootRecord::decode(&flipped, 5), None, "bit {bit}");
-        }
     }
 }

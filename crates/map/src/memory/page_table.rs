@@ -24,19 +24,18 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    /// Reads the table of a map whose newest persist is `persisted`. A page or block whose
-    /// word has a higher number was taken but never persisted: it is free, and its word is set so.
-    /// That store is in the batch of the next persist, which fences it before its own number
-    /// could make the word count. Error: `Damaged`.
+    /// Reads the table of a map whose newest persist is `persisted`, and the next one `next`. A
+    /// page or block whose word has a number above `persisted` was taken but never persisted: it is
+    /// free, and its word is set so. That store is in the batch of the next persist, which fences
+    /// it before its own number could make the word count. Error: `Damaged`.
     pub(crate) fn open(
         region: &Region,
         geometry: Geometry,
-        persisted: u64,
+        (persisted, next): (u64, u64),
         salt: u64,
         batch: &mut Batch,
     ) -> Result<PageTable> {
-        let mut table =
-            PageTable { free: FreeMap::new(geometry.pages as usize), number: persisted + 1, geometry, salt };
+        let mut table = PageTable { free: FreeMap::new(geometry.pages as usize), number: next, geometry, salt };
         for (block, word) in region.words(Geometry::summary_at(0), geometry.blocks()).enumerate() {
             let at = Geometry::summary_at(block);
             match summary_number(word, block, salt) {

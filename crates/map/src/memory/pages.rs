@@ -108,7 +108,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Reads the page table of a map whose newest persist is `persisted`.
+    /// Reads the page table of a map whose newest persist is `persisted`; `next` is the number of
+    /// the one to come.
     ///
     /// `node_bytes` is the length of the largest node, for which room is reserved; 0 if nodes do
     /// not lie in pages.
@@ -117,7 +118,7 @@ impl Pages {
     pub(crate) fn open(
         region: Region,
         geometry: Geometry,
-        persisted: u64,
+        (persisted, next): (u64, u64),
         salt: u64,
         node_bytes: u64,
     ) -> Result<Pages> {
@@ -125,7 +126,7 @@ impl Pages {
         let reserved = (RESERVED_NODES * node_bytes).div_ceil(geometry.page_bytes) as usize;
         let mut uses = PageUses::unused(pages, geometry.page_bytes);
         let mut batch = Batch::default();
-        let mut table = PageTable::open(&region, geometry, persisted, salt, &mut batch)?;
+        let mut table = PageTable::open(&region, geometry, (persisted, next), salt, &mut batch)?;
         table.free.used().for_each(|page| uses[page].unknown = true);
         let share = (pages / PAGES_PER_RESERVED).clamp(RESERVED_PAGES.0, RESERVED_PAGES.1);
         let reserve = share.max(pages / MANY_PAGES_PER_RESERVED).max(reserved).min(pages / 4);

@@ -4,8 +4,8 @@
 //! Thread-safety: owned by the writer's lock.
 
 use crate::error::{ErrorKind, Result};
-use crate::memory::format::RootRecord;
 use crate::memory::record::Records;
+use crate::memory::root::{RootRecord, ShortTag};
 use crate::state::ended::Ended;
 use crate::state::pending::{Change, Pending};
 use crate::timestamps::{Timestamps, Ts};
@@ -16,6 +16,13 @@ use perdura_pmem::{Mutant, planted};
 pub(crate) struct Tagged {
     pub(crate) ts: Ts,
     pub(crate) tag: Vec<u8>,
+}
+
+impl Tagged {
+    /// The tag as the root record holds it, if it is short enough for that.
+    pub(crate) fn short(&self) -> Option<(Ts, ShortTag)> {
+        ShortTag::of(&self.tag).filter(|_| self.ts > 0).map(|tag| (self.ts, tag))
+    }
 }
 
 /// The changes of a map.
@@ -34,10 +41,10 @@ pub(crate) struct History {
 
 impl History {
     /// The history of a root record, whose changes are not read yet.
-    pub(crate) fn open(root: &RootRecord, tag: Vec<u8>, versions: u64) -> History {
-        let RootRecord { head, last, applied, forgotten, pending, tag_ts, .. } = *root;
+    pub(crate) fn open(root: &RootRecord, forgotten_tag: Tagged, versions: u64) -> History {
+        let RootRecord { head, last, applied, forgotten, pending, .. } = *root;
         let times = Timestamps { last, applied, forgotten, persisted: last };
-        History::new(times, Tagged { ts: tag_ts, tag }, (head, Pending::unread(head, pending)), versions)
+        History::new(times, forgotten_tag, (head, Pending::unread(head, pending)), versions)
     }
 
     pub(crate) fn new(
@@ -71,8 +78,7 @@ impl History {
             forgotten: self.times.forgotten,
             pending: self.pending.len(),
             versions: self.versions,
-            tag_ts: self.forgotten_tag.ts,
-            tag_bytes: self.forgotten_tag.tag.len() as u32,
+            tag: self.forgotten_tag.short(),
             ..RootRecord::default()
         }
     }

@@ -1,17 +1,18 @@
 //! Persisting: two fences make every change so far durable.
 //!
-//! The first fence covers everything the new root record reaches, the second the root word that
-//! names the record (I3). Objects that the new state no longer reaches have then ended; their space
+//! The first fence covers everything the new root record reaches, the second the root record (I3).
+//! Objects that the new state no longer reaches have then ended; their space
 //! waits until no reader and no snapshot can see them (I8).
 
 use crate::index::Index;
-use crate::memory::format::{ROOT_RECORD_BYTES, ROOT_WORD_AT, RootRecord, bytes_of, root_word};
+use crate::memory::aside::Aside;
 use crate::memory::record::Records;
+use crate::memory::root::{self, RootRecord};
 use crate::state::State;
 use crate::state::history::{History, Tagged};
 use crate::state::shared::Shared;
 use crate::timestamps::Timestamps;
-use perdura_pmem::{LINE_BYTES, Mutant, planted, trace};
+use perdura_pmem::{Mutant, planted, trace};
 
 /// State that a persist has left.
 #[derive(Clone)]
@@ -56,25 +57,34 @@ impl<I: Index> State<I> {
         let Records { region, salt, .. } = &shared.records;
         shared.index.publish(&mut self.writer);
         I::seal(&mut self.writer, &mut self.pages);
+        self.write_aside(shared);
         let record = self.root_record(shared);
-        let (slot, word) = (RootRecord::slot_at(record.number), root_word(record.number, *salt));
-        let blob = [&self.history.forgotten_tag.tag[..], &self.meta].concat();
-        region.write(slot, bytes_of(&record.encode(&blob, *salt)));
-        region.write(slot + ROOT_RECORD_BYTES, &blob);
-        self.pages.batch.add(slot, ROOT_RECORD_BYTES + blob.len() as u64);
-        // Planted: the root word is stored before what it names is fenced.
-        planted(Mutant::RootBeforeContent).then(|| region.store(ROOT_WORD_AT, word));
+        // Planted: the root record is stored before what it names is fenced.
+        planted(Mutant::RootBeforeContent).then(|| record.store(region, I::KIND, *salt));
         self.pages.batch.flush(region);
         region.fence();
-        region.store(ROOT_WORD_AT, word);
-        region.persist(ROOT_WORD_AT, 8);
+        let (at, len) = record.store(region, I::KIND, *salt);
+        region.persist(at, len);
         self.pages.persisted(record.number);
         self.history.times.persisted = record.last;
         (self.changes, self.is_dirty) = (0, false);
         self.settle(shared);
         // A flushed line has left the cache; the next persist stores to these.
-        let next = RootRecord::slot_at(record.number + 1);
-        [ROOT_WORD_AT, next, next + LINE_BYTES].into_iter().for_each(|at| region.prefetch(at));
+        root::prefetch(region, self.pages.number(), I::KIND);
+    }
+
+    /// Writes what the root record names beside it, if that has changed.
+    fn write_aside(&mut self, shared: &Shared<I>) {
+        let tagged = &self.history.forgotten_tag;
+        let is_aside = tagged.short().is_none();
+        let is_tag_there = !is_aside || (self.aside.tag_ts, &self.aside.tag) == (tagged.ts, &tagged.tag);
+        // Planted: the meta blob stays as it was.
+        if is_tag_there && (self.meta == self.aside.meta || planted(Mutant::AsideKeptAfterChange)) {
+            return;
+        }
+        let Tagged { ts: tag_ts, tag } = if is_aside { tagged.clone() } else { Tagged::default() };
+        self.aside = Aside { number: self.aside.number + 1, tag_ts, tag, meta: self.meta.clone() };
+        self.aside.write(&shared.records.region, &mut self.pages.batch, shared.records.salt);
     }
 
     fn root_record(&self, shared: &Shared<I>) -> RootRecord {
@@ -82,7 +92,7 @@ impl<I: Index> State<I> {
             number: self.pages.number(),
             root: shared.index.root(),
             live: self.pages.live_bytes(),
-            meta_bytes: self.meta.len() as u32,
+            aside: self.aside.short_number(),
             nodes: I::node_count(&self.writer),
             is_partial: shared.is_partial(),
             ..self.history.root_record()

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod damage;
 pub mod model;
+pub mod root_slot;
 pub mod signed;
 
 use perdura_map::{Config, Error, ErrorKind, Kind, Layout, OrderedMap, Result, Scan, Ts};

@@ -194,6 +194,18 @@ impl Oracle {
         self.durable == 0
     }
 
+    /// The states that later recoveries may find once one has found what `compare` accepts: those
+    /// like it. What it has shown, nobody may miss.
+    pub fn settled(
+        &self,
+        history: &[State],
+        compare: impl Fn(&State) -> Result<(), Difference>,
+    ) -> Result<Oracle, String> {
+        let begun = self.find(history, &compare)?;
+        let alike = (self.durable.max(1)..=begun).find(|number| compare(&history[*number]).is_ok());
+        Ok(Oracle { durable: alike.unwrap_or(begun), begun })
+    }
+
     /// The number of the state that `compare` accepts. If it accepts none, how the most similar one
     /// differs.
     pub fn find(&self, history: &[State], compare: impl Fn(&State) -> Result<(), Difference>) -> Result<usize, String> {

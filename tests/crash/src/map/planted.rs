@@ -10,8 +10,28 @@ const fn error(mutant: Mutant, rule: &'static str, error: &'static str, shown_by
 /// All planted errors. A rule that is not one of the invariants is named by its page and heading,
 /// or by the source file that states it.
 pub const PLANTED: &[Planted] = &[
-    error(Mutant::RootBeforeContent, "(I3)", "the root word is stored before what it names is fenced", "list mixed"),
+    error(Mutant::RootBeforeContent, "(I3)", "the root record is stored before what it names is fenced", "list mixed"),
     error(Mutant::RootInForceOverwritten, "(I2)", "the root record in force is overwritten", "list mixed"),
+    error(Mutant::OlderRootCounts, "maps.md, Persisting", "an older root record counts, not the newest", "list mixed"),
+    error(
+        Mutant::TornRootCounts,
+        "format.md, Ordered maps",
+        "a root record of which only a part has arrived counts",
+        "list mixed",
+    ),
+    error(
+        Mutant::TornRootNumberReused,
+        "maps.md, Persisting",
+        "the next root record has the number of one that has arrived in part",
+        "torn root records",
+    ),
+    error(Mutant::AsideInForceOverwritten, "(I2)", "the aside record in force is overwritten", "list mixed"),
+    error(
+        Mutant::AsideKeptAfterChange,
+        "maps.md, Persisting",
+        "a persist leaves the meta blob as it was though it has changed",
+        "list mixed",
+    ),
     error(Mutant::TwoPersistsOneNumber, "maps.md, Persisting", "two persists have the same number", "list mixed"),
     error(Mutant::BatchClosesLate, "(I1)", "a batch closes one change late", "btree each persisted"),
     error(
@@ -211,7 +231,7 @@ pub const PLANTED: &[Planted] = &[
     error(
         Mutant::KilledRootCountsAsDurable,
         "(I2)",
-        "a root word stored by a killed process counts as durable",
+        "a root record stored by a killed process counts as durable",
         "btree each persisted",
     ),
     error(
