@@ -87,6 +87,24 @@ impl Reader {
         self.array(field).map(u128::from_le_bytes)
     }
 
+    /// A number in as few bytes as it needs, see [`put_short`].
+    pub(crate) fn short(&mut self, field: &'static str) -> Read<u64> {
+        let mut number = 0_u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.u8(field)?;
+            let bits = u64::from(byte & 0x7f);
+            // More bits than a number has, or a byte that says nothing.
+            if bits << shift >> shift != bits || byte == 0 && shift > 0 {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed { field })
+    }
+
     /// A byte that is 0 or 1.
     pub(crate) fn flag(&mut self, field: &'static str) -> Read<bool> {
         match self.u8(field)? {
@@ -135,6 +153,15 @@ impl Reader {
 pub(crate) fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_u32_le(u32::try_from(bytes.len()).expect("a byte string below 4 GiB"));
     out.put_slice(bytes);
+}
+
+/// Writes a number, seven bits a byte from the lowest on; the last byte is below 128.
+pub(crate) fn put_short(out: &mut BytesMut, mut number: u64) {
+    while number >= 0x80 {
+        out.put_u8(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.put_u8(number as u8);
 }
 
 #[cfg(test)]
