@@ -172,6 +172,8 @@ impl Round<'_, TreeIndex> {
         } else {
             None
         };
+        // With nothing live in the page before, the last object may be one of another use.
+        let before = before.filter(|at| pages.holds_nodes(pages.geometry.page_of(*at)) == is_node);
         let inside = pages.live.within(start, page_bytes);
         let mut found = Vec::new();
         for offset in before.into_iter().chain(inside) {
