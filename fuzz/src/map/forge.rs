@@ -81,9 +81,10 @@ fn check_words(bytes: &[u8], object: Object) -> Option<Vec<(usize, u64)>> {
             (offset + len - 8, u64::from(sum))
         }
         Shape::Record => {
-            // Two bits of the key's length are flags.
-            let (key, value) = lengths(word(bytes, offset + 32) & !(3 << 30));
-            let end = end(bytes, offset, RECORD_HEADER_BYTES, (key, value))?;
+            // Beside the key's length are that of the tag it bears, and flags.
+            let (key, value) = lengths(word(bytes, offset + 32));
+            let tag = if key >> 29 & 1 != 0 { key >> 17 & 0x7ff } else { 0 };
+            let end = end(bytes, offset, RECORD_HEADER_BYTES + tag, (key & 0x1_ffff, value))?;
             (offset + 16, crc(offset, offset + 24, end))
         }
         Shape::Node => (offset, crc(offset, offset + 8, offset + len)),

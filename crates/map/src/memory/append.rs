@@ -18,6 +18,8 @@ pub(crate) struct New<'n> {
     /// None for a deletion.
     pub(crate) value: Option<&'n [u8]>,
     pub(crate) tag: bool,
+    /// The tag of its timestamp that a change bears.
+    pub(crate) borne: Option<&'n [u8]>,
     /// Offset of the record before in the chain. 0: none.
     pub(crate) next: u64,
     /// Offset of the key's next older version. 0: none.
@@ -27,8 +29,8 @@ pub(crate) struct New<'n> {
 impl Records {
     /// Appends a record. Error: `Full`.
     pub(crate) fn append(&self, pages: &mut Pages, filling: Filling, new: &New<'_>, urgency: Urgency) -> Result<Ref> {
-        let content = new.value.unwrap_or_default();
-        let len = record_bytes(new.key.len() as u64, content.len() as u64);
+        let (content, borne) = (new.value.unwrap_or_default(), new.borne.unwrap_or_default());
+        let len = record_bytes(new.key.len() as u64, content.len() as u64, borne.len() as u64);
         let Some(offset) = pages.allocate(filling, len, urgency) else {
             return Err(pages.full(len));
         };
@@ -41,12 +43,13 @@ impl Records {
             tag: new.tag,
             key_bytes: new.key.len() as u32,
             value_bytes: content.len() as u32,
+            borne_bytes: new.borne.map(|tag| tag.len() as u32),
             crc: 0,
         };
         if len as usize <= SMALL_BYTES {
-            self.fill_small(pages, (offset, len), links, header, (new.key, content));
+            self.fill_small(pages, (offset, len), links, header, [new.key, content, borne]);
         } else {
-            self.fill_large(pages, offset, links, header, (new.key, content));
+            self.fill_large(pages, offset, links, header, [new.key, content, borne]);
         }
         Ok(Ref::of(offset, &header))
     }
@@ -59,14 +62,15 @@ impl Records {
         (offset, len): (u64, u64),
         (next, older): (u64, u64),
         mut header: RecordHeader,
-        (key, value): (&[u8], &[u8]),
+        parts: [&[u8]; 3],
     ) {
         let mut bytes = [0; SMALL_BYTES];
-        let key_end = HEADER + key.len();
-        let end = key_end + value.len();
         bytes[..HEADER].copy_from_slice(bytes_of(&header.encode(next, older)));
-        bytes[HEADER..key_end].copy_from_slice(key);
-        bytes[key_end..end].copy_from_slice(value);
+        let mut end = HEADER;
+        for part in parts {
+            bytes[end..end + part.len()].copy_from_slice(part);
+            end += part.len();
+        }
         header.crc = record_crc(self.salt, offset, &bytes[..end]);
         bytes[16..20].copy_from_slice(&header.crc.to_le_bytes());
         pages.fill(offset, &bytes[..len as usize]);
@@ -78,13 +82,14 @@ impl Records {
         offset: u64,
         (next, older): (u64, u64),
         mut header: RecordHeader,
-        (key, value): (&[u8], &[u8]),
+        [key, value, borne]: [&[u8]; 3],
     ) {
         let mut bytes = [bytes_of(&header.encode(next, older)), key].concat();
-        header.crc = crc32c_append(record_crc(self.salt, offset, &bytes), value);
+        header.crc = crc32c_append(crc32c_append(record_crc(self.salt, offset, &bytes), value), borne);
         bytes[16..20].copy_from_slice(&header.crc.to_le_bytes());
         let at = offset + bytes.len() as u64;
         pages.fill(offset, &bytes);
         pages.fill(at, value);
+        pages.fill(at + value.len() as u64, borne);
     }
 }

@@ -4,12 +4,12 @@
 //! docs/format.md draws them. Numbers are little-endian; offsets are from the start of the file, in
 //! bytes.
 
-use crate::config::{Kind, Layout};
+use crate::config::{KEY_BYTES_MAX, Kind, Layout, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use perdura_pmem::Mutant;
 use perdura_pmem::checksum::{crc32c, crc32c_append};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERDMAP1");
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 pub(crate) const IDENTITY_BYTES: usize = 64;
 /// Offset of the summary of the page table, one word per block of it.
@@ -277,14 +277,22 @@ const DELETION: u32 = 1 << 31;
 /// In the word of the key's length: the record is no change of a key. Its value is the tag of its
 /// timestamp.
 const TAG: u32 = 1 << 30;
+/// In the word of the key's length: the record bears the tag of its timestamp, behind its value.
+const BEARS_TAG: u32 = 1 << 29;
+/// In the word of the key's length: bits of that length, and of the length of the tag it bears.
+const KEY_LENGTH_BITS: u32 = 17;
+const TAG_LENGTH_BITS: u32 = 11;
+
+const _: () = assert!(KEY_BYTES_MAX < 1 << KEY_LENGTH_BITS && TAG_BYTES_MAX < 1 << TAG_LENGTH_BITS);
+const _: () = assert!(KEY_LENGTH_BITS + TAG_LENGTH_BITS <= BEARS_TAG.trailing_zeros());
 
 /// Bytes of a record before those its checksum covers: the two links and the checksum itself.
 pub(crate) const RECORD_UNCHECKED_BYTES: usize = 24;
 /// Offset in a record of the link to the next older version of its key.
 pub(crate) const OLDER_AT: u64 = 8;
 
-/// Header of a record. Valid iff the CRC32C over timestamp, lengths, key and value, bound to the
-/// place, matches.
+/// Header of a record. Valid iff the CRC32C over timestamp, lengths, key, value and tag, bound to
+/// the place, matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) ts: u64,
@@ -292,6 +300,8 @@ pub(crate) struct RecordHeader {
     pub(crate) tag: bool,
     pub(crate) key_bytes: u32,
     pub(crate) value_bytes: u32,
+    /// Of a change that bears the tag of its timestamp: bytes of that tag.
+    pub(crate) borne_bytes: Option<u32>,
     pub(crate) crc: u32,
 }
 
@@ -300,7 +310,9 @@ impl RecordHeader {
     /// see [`link`].
     #[inline]
     pub(crate) fn encode(&self, next: u64, older: u64) -> [u64; RECORD_HEADER_WORDS] {
-        let key = self.key_bytes | if self.deletion { DELETION } else { 0 } | if self.tag { TAG } else { 0 };
+        let borne = self.borne_bytes.map_or(0, |bytes| BEARS_TAG | bytes << KEY_LENGTH_BITS);
+        let kind = if self.deletion { DELETION } else { 0 } | if self.tag { TAG } else { 0 };
+        let key = self.key_bytes | borne | kind;
         [next, older, u64::from(self.crc), self.ts, u64::from(key) | u64::from(self.value_bytes) << 32]
     }
 
@@ -312,8 +324,9 @@ impl RecordHeader {
             ts: words[1],
             deletion: key & DELETION != 0,
             tag: key & TAG != 0,
-            key_bytes: key & !(DELETION | TAG),
+            key_bytes: key & ((1 << KEY_LENGTH_BITS) - 1),
             value_bytes: (words[2] >> 32) as u32,
+            borne_bytes: (key & BEARS_TAG != 0).then_some(key >> KEY_LENGTH_BITS & ((1 << TAG_LENGTH_BITS) - 1)),
             crc: words[0] as u32,
         }
     }
@@ -321,14 +334,24 @@ impl RecordHeader {
     /// Bytes of the whole record, in whole grains.
     #[inline]
     pub(crate) fn record_bytes(&self) -> u64 {
-        record_bytes(u64::from(self.key_bytes), u64::from(self.value_bytes))
+        record_bytes(u64::from(self.key_bytes), u64::from(self.value_bytes), u64::from(self.borne_bytes.unwrap_or(0)))
+    }
+
+    /// Whether the word of the key's length is one that [`RecordHeader::encode`] makes.
+    pub(crate) fn is_possible(&self) -> bool {
+        let has_key_beside_tag = self.tag && (self.key_bytes > 0 || self.deletion || self.borne_bytes.is_some());
+        let tag_bytes = if self.tag { self.value_bytes } else { self.borne_bytes.unwrap_or(0) };
+        !has_key_beside_tag
+            && self.key_bytes as usize <= KEY_BYTES_MAX
+            && self.value_bytes as usize <= VALUE_BYTES_MAX
+            && tag_bytes as usize <= TAG_BYTES_MAX
     }
 }
 
-/// Bytes of a record with a key and a value of these lengths, in whole grains.
+/// Bytes of a record with a key, a value and a tag of these lengths, in whole grains.
 #[inline]
-pub(crate) const fn record_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
-    (RECORD_HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(GRAIN_BYTES)
+pub(crate) const fn record_bytes(key_bytes: u64, value_bytes: u64, borne_bytes: u64) -> u64 {
+    (RECORD_HEADER_BYTES + key_bytes + value_bytes + borne_bytes).next_multiple_of(GRAIN_BYTES)
 }
 
 /// The link word that names the record at `offset` (0: none): 40 bits of offset in grains and a

@@ -9,7 +9,6 @@
 //! root, or the collector, which alone frees the pages it reads. Of persisted bytes only the links
 //! ever change. Keeps (I6).
 
-use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::bitmap::Bitmap;
 use crate::memory::format::{
@@ -27,6 +26,15 @@ pub(crate) struct Record<'a> {
     pub(crate) header: RecordHeader,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
+    /// Tag of its timestamp that a change bears; empty if it bears none.
+    borne: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The tag of its timestamp, if the record is one or bears one.
+    pub(crate) fn tag(&self) -> Option<&'a [u8]> {
+        if self.header.tag { Some(self.value) } else { self.header.borne_bytes.map(|_| self.borne) }
+    }
 }
 
 /// Access to the records of a map.
@@ -133,25 +141,27 @@ impl Records {
 
     #[inline]
     fn content(&self, offset: u64, header: RecordHeader) -> Record<'_> {
-        let (key_bytes, value_bytes) = (u64::from(header.key_bytes), u64::from(header.value_bytes));
+        let (key_bytes, value_bytes) = (header.key_bytes as usize, header.value_bytes as usize);
+        let len = key_bytes + value_bytes + header.borne_bytes.unwrap_or(0) as usize;
         // SAFETY: the lengths were checked against the region. Nobody stores to the bytes while a
         // reader can reach them, see above.
-        let bytes = unsafe { self.region.slice(offset + RECORD_HEADER_BYTES, key_bytes + value_bytes) };
-        let (key, value) = bytes.split_at(key_bytes as usize);
-        Record { header, key, value }
+        let bytes = unsafe { self.region.slice(offset + RECORD_HEADER_BYTES, len as u64) };
+        let (key, rest) = bytes.split_at(key_bytes);
+        let (value, borne) = rest.split_at(value_bytes);
+        Record { header, key, value, borne }
     }
 
     /// Checks a record's checksum.
     #[cold]
     pub(crate) fn verify(&self, offset: u64, record: &Record<'_>) -> Result<()> {
         let header = &record.header;
-        if record.key.len() > KEY_BYTES_MAX || record.value.len() > VALUE_BYTES_MAX {
+        if !header.is_possible() {
             return Err(self.damaged(offset, "a record with lengths no map takes"));
         }
         if header.ts == 0 || header.ts == Ts::MAX {
             return Err(self.damaged(offset, "a record with a timestamp no map gives"));
         }
-        let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len()) as u64;
+        let len = RECORD_HEADER_BYTES + (record.key.len() + record.value.len() + record.borne.len()) as u64;
         // SAFETY: as in content(). The links, which another thread may store to, are not read.
         let bytes = unsafe { self.region.slice(offset, len) };
         if header.crc != record_crc(self.salt, offset, bytes) {

@@ -21,7 +21,7 @@ impl<I: Index> State<I> {
     /// Gives a key a value, or deletes it. Returns whether that changed anything.
     pub(crate) fn set(&mut self, shared: &Shared<I>, ts: Ts, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         self.check_change(shared, ts)?;
-        let changed = self.change(shared, ts, key, value, |newest| value.is_some() || has_value(newest))?;
+        let changed = self.change(shared, (ts, None), key, value, |newest| value.is_some() || has_value(newest))?;
         if changed {
             self.changed(shared, 1);
         }
@@ -38,7 +38,7 @@ impl<I: Index> State<I> {
     ) -> Result<Compared> {
         self.check_change(shared, ts)?;
         let mut compared = Compared { matched: false, ts: 0 };
-        let changed = self.change(shared, ts, key, new, |newest| {
+        let changed = self.change(shared, (ts, None), key, new, |newest| {
             let (value, found) = newest.unwrap_or((None, 0));
             compared = Compared { matched: value == expected, ts: found };
             // No value instead of no value is no change.
@@ -57,7 +57,7 @@ impl<I: Index> State<I> {
         let ts = self.history.times.last + 1;
         self.check_change(shared, ts)?;
         self.history.read(&shared.records)?;
-        let changed = self.change(shared, ts, key, value, |newest| value.is_some() || has_value(newest))?;
+        let changed = self.change(shared, (ts, None), key, value, |newest| value.is_some() || has_value(newest))?;
         if changed {
             self.apply_and_forget(shared, ts);
         }
@@ -105,14 +105,22 @@ impl<I: Index> State<I> {
     }
 
     fn change_all(&mut self, shared: &Shared<I>, ts: Ts, tag: &[u8], changes: &[KeyChange<'_>]) -> Result<()> {
-        let next = self.history.head;
-        let new = New { ts, key: &[], value: Some(tag), tag: true, next, older: 0 };
-        let record = shared.records.append(&mut self.pages, Filling::Records, &new, Urgency::Ordinary)?;
-        self.history.add(Change { ts, record, before: Ref::NONE, replaces: false, tag: true });
-        for change in changes {
+        // The first record that the batch makes bears its tag.
+        let mut left = Some(tag);
+        for KeyChange { key, value } in changes {
+            let decide = |newest: Newest<'_>| value.is_some() || has_value(newest);
+            if self.change(shared, (ts, left), key, *value, decide)? {
+                left = None;
+            }
             // Planted: a batch is persisted between its changes.
             planted(Mutant::BatchPersistedWithin).then(|| self.persist(shared));
-            self.change(shared, ts, change.key, change.value, |newest| change.value.is_some() || has_value(newest))?;
+        }
+        if left.is_some() {
+            let next = self.history.head;
+            let new = New { ts, key: &[], value: left, tag: true, borne: None, next, older: 0 };
+            let record = shared.records.append(&mut self.pages, Filling::Records, &new, Urgency::Ordinary)?;
+            let before = Ref::NONE;
+            self.history.add(Change { ts, record, before, replaces: false, tag: true, bears_tag: false });
         }
         Ok(())
     }
@@ -124,12 +132,13 @@ impl<I: Index> State<I> {
     }
 
     /// Changes a key if `decide` agrees; it is given value and timestamp of the key's newest
-    /// version, persisted or not, if there is one. Returns whether the key was changed. The change
-    /// counts once the caller has called [`State::changed`].
+    /// version, persisted or not, if there is one. The record bears the tag of its timestamp, if it
+    /// is given one. Returns whether the key was changed. The change counts once the caller has
+    /// called [`State::changed`].
     fn change(
         &mut self,
         shared: &Shared<I>,
-        ts: Ts,
+        (ts, borne): (Ts, Option<&[u8]>),
         key: &[u8],
         value: Option<&[u8]>,
         decide: impl FnOnce(Newest<'_>) -> bool,
@@ -147,7 +156,7 @@ impl<I: Index> State<I> {
             let is_over = value.is_none() && found <= self.history.times.forgotten;
             (before, over) = if is_over { (Ref::NONE, Some(record)) } else { (record, None) };
         }
-        let new = New { ts, key, value, tag: false, next: self.history.head, older: before.offset() };
+        let new = New { ts, key, value, tag: false, borne, next: self.history.head, older: before.offset() };
         let record = shared.records.append(&mut self.pages, Filling::Records, &new, urgency)?;
         let put = shared.index.put(&mut self.editing(urgency), &place, key, Some(record));
         if let Err(error) = put {
@@ -162,7 +171,7 @@ impl<I: Index> State<I> {
         if replaces && planted(Mutant::ReplacedReleasedWhileLinked) {
             self.ended.dead.push(before);
         }
-        self.history.add(Change { ts, record, before, replaces, tag: false });
+        self.history.add(Change { ts, record, before, replaces, tag: false, bears_tag: borne.is_some() });
         Ok(true)
     }
 
@@ -191,7 +200,7 @@ impl<I: Index> State<I> {
         if newest.is_none_or(|(newest, _)| newest.offset() != object.offset()) {
             return Ok(None);
         }
-        let new = New { ts, key: found.key, value: Some(found.value), tag: false, next, older: 0 };
+        let new = New { ts, key: found.key, value: Some(found.value), tag: false, borne: None, next, older: 0 };
         let copy = shared.records.append(&mut self.pages, Filling::Moved, &new, Urgency::Upkeep)?;
         let put = shared.index.put(&mut self.editing(Urgency::Upkeep), &place, found.key, Some(copy));
         if let Err(error) = put {

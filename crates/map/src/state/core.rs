@@ -74,15 +74,21 @@ impl<I: Index> Core<I> {
             .filter(|change| change.replaces && !planted(Mutant::ReplacedRecordsCountAfterStart))
             .map(|change| change.before)
             .collect();
-        for change in changes.iter().filter(|change| !replaced.contains(&change.record)) {
-            let record = records.get(change.record)?;
-            let mutation = if change.tag {
-                Mutation { ts: change.ts, key: &[], value: None, tag: Some(record.value) }
-            } else {
-                let value = (!change.record.is_deletion()).then_some(record.value);
-                Mutation { ts: change.ts, key: record.key, value, tag: None }
-            };
-            if !each(mutation) {
+        for change in changes {
+            let is_replaced = replaced.contains(&change.record);
+            // Planted: a tag is gone with the change that bears it, when another replaces that.
+            if is_replaced && (!change.bears_tag || planted(Mutant::BorneTagReplaced)) {
+                continue;
+            }
+            let (record, ts) = (records.get(change.record)?, change.ts);
+            if let Some(tag) = record.tag()
+                && !each(Mutation { ts, key: &[], value: None, tag: Some(tag) })
+            {
+                break;
+            }
+            let value = (!change.record.is_deletion()).then_some(record.value);
+            let is_change = !change.tag && !is_replaced;
+            if is_change && !each(Mutation { ts, key: record.key, value, tag: None }) {
                 break;
             }
         }

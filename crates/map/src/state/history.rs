@@ -154,9 +154,12 @@ impl History {
     }
 
     fn forget_one(&mut self, records: &Records, change: &Change, ended: &mut Ended) {
-        if change.tag {
-            let tag = records.get(change.record).map_or(&[][..], |record| record.value).to_vec();
+        // Planted: a tag that a change bears is forgotten with it.
+        if change.tag || change.bears_tag && !planted(Mutant::BorneTagForgotten) {
+            let tag = records.get(change.record).ok().and_then(|record| record.tag()).unwrap_or_default().to_vec();
             self.forgotten_tag = Tagged { ts: change.ts, tag };
+        }
+        if change.tag {
             ended.dead.push(change.record);
             return;
         }

@@ -21,16 +21,19 @@ pub(crate) struct Change {
     pub(crate) replaces: bool,
     /// Whether the record is no change of a key but the tag of its timestamp.
     pub(crate) tag: bool,
+    /// Whether the record is a change of a key and bears the tag of its timestamp.
+    pub(crate) bears_tag: bool,
 }
 
 impl Change {
     /// Reads a record's change.
     pub(crate) fn read(records: &Records, offset: u64) -> Result<Change> {
         let (record, found) = records.at(offset)?;
-        let (ts, tag) = (found.header.ts, found.header.tag);
+        let (ts, tag, bears_tag) = (found.header.ts, found.header.tag, found.header.borne_bytes.is_some());
         let older = if tag { None } else { records.older(offset, &found)? };
         let before = older.map_or(Ref::NONE, |(before, _)| before);
-        Ok(Change { ts, record, before, replaces: older.is_some_and(|(_, older)| older.header.ts == ts), tag })
+        let replaces = older.is_some_and(|(_, older)| older.header.ts == ts);
+        Ok(Change { ts, record, before, replaces, tag, bears_tag })
     }
 }
 

@@ -102,7 +102,7 @@ impl Loader {
                 if ts > last {
                     return Err(Refusal::Stream(format!("an item at {ts}, after the last change at {last}")));
                 }
-                let item = New { ts, key, value: (!deletion).then_some(value), tag, next: 0, older: 0 };
+                let item = New { ts, key, value: (!deletion).then_some(value), tag, borne: None, next: 0, older: 0 };
                 target.add(&item).map_err(Refusal::Error)
             }
             Part::End { items } if items == target.items() as u64 => Ok(()),

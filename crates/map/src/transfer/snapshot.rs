@@ -128,6 +128,8 @@ enum At {
     Tags(u64, u64),
     /// List: a record of the chain, by offset.
     Chain(u64),
+    /// List: the tag that a record of the chain bears.
+    Borne(u64),
     /// B+-tree: a version of a key, by offset. 0: all versions of the key are sent; with no key,
     /// nothing is.
     Version(Option<Vec<u8>>, u64),
@@ -219,9 +221,14 @@ impl<I: Index> Shared<I> {
                 let tag = forgotten_tag.clone();
                 Header { last, applied, forgotten, tag_ts: tag.ts, tag: tag.tag }.write(&mut small);
             }
-            At::Tags(offset, _) | At::Chain(offset) | At::Version(_, offset) => {
+            At::Tags(offset, _) | At::Borne(offset) => {
                 let (_, record) = self.records.at(*offset)?;
-                let Record { header, key, value } = record;
+                let tag = record.tag().unwrap_or_default();
+                stream::write_tag(&mut small, record.header.ts, tag);
+                parts = [&[], tag];
+            }
+            At::Chain(offset) | At::Version(_, offset) => {
+                let (_, Record { header, key, value, .. }) = self.records.at(*offset)?;
                 stream::write_item(&mut small, &header);
                 parts = [key, value];
             }
@@ -251,7 +258,11 @@ impl<I: Index> Shared<I> {
                 let next = if *left > 1 { self.records.next(*offset)? } else { 0 };
                 self.tag_from(persisted, next, *left - 1, walk)?
             }
-            At::Chain(offset) => chain(self.records.next(*offset)?),
+            // Planted: a stream leaves out the tags that changes bear.
+            At::Chain(offset) if self.bears_tag(persisted, *offset)? && !planted(Mutant::BorneTagNotSent) => {
+                At::Borne(*offset)
+            }
+            At::Chain(offset) | At::Borne(offset) => chain(self.records.next(*offset)?),
             At::Version(key, offset) => {
                 let (_, found) = self.records.at(*offset)?;
                 let goes_on = found.header.ts > persisted.times.forgotten;
@@ -264,6 +275,12 @@ impl<I: Index> Shared<I> {
         })
     }
 
+    /// Whether a record of the chain is a change that bears a tag which is not forgotten.
+    fn bears_tag(&self, persisted: &Persisted, offset: u64) -> Result<bool> {
+        let (_, Record { header, .. }) = self.records.at(offset)?;
+        Ok(header.borne_bytes.is_some() && header.ts > persisted.times.forgotten)
+    }
+
     /// The first tag among `left` records of the chain from an offset on, or the first key.
     fn tag_from<'m>(
         &'m self,
@@ -274,7 +291,7 @@ impl<I: Index> Shared<I> {
     ) -> Result<At> {
         while left > 0 {
             let (_, found) = self.records.at(offset)?;
-            if found.header.tag {
+            if found.tag().is_some() {
                 return Ok(At::Tags(offset, left));
             }
             left -= 1;

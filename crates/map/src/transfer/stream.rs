@@ -38,9 +38,19 @@ impl Header {
     }
 }
 
-/// Writes an item up to its key: the header of its record, without links and checksum.
+/// Writes a tag's item up to the tag.
+pub(crate) fn write_tag(target: &mut Vec<u8>, ts: Ts, tag: &[u8]) {
+    let value_bytes = tag.len() as u32;
+    write_item(
+        target,
+        &RecordHeader { ts, deletion: false, tag: true, key_bytes: 0, value_bytes, borne_bytes: None, crc: 0 },
+    );
+}
+
+/// Writes an item up to its key: the header of its record, without links and checksum. The tag that
+/// the record bears is an item of its own.
 pub(crate) fn write_item(target: &mut Vec<u8>, header: &RecordHeader) {
-    let [.., ts, lengths] = header.encode(0, 0);
+    let [.., ts, lengths] = RecordHeader { borne_bytes: None, ..*header }.encode(0, 0);
     target.extend_from_slice(bytes_of(&[ts, lengths]));
 }
 
@@ -158,12 +168,14 @@ impl Parser {
             let complete = rest.len() >= ITEM_BYTES + 8;
             return Ok(complete.then(|| (ITEM_BYTES + 8, Part::End { items: long(ITEM_BYTES) })));
         }
-        let RecordHeader { ts, deletion, tag, key_bytes, value_bytes, .. } =
-            RecordHeader::decode([0, long(0), long(8)]);
+        let header = RecordHeader::decode([0, long(0), long(8)]);
+        let RecordHeader { ts, deletion, tag, key_bytes, value_bytes, .. } = header;
+        // Nothing in a stream bears a tag.
+        let is_other = header.borne_bytes.is_some() || header.encode(0, 0)[4] != long(8);
         let (key_bytes, value_bytes) = (key_bytes as usize, value_bytes as usize);
         let is_wrong_tag = tag && (deletion || key_bytes > 0 || value_bytes > TAG_BYTES_MAX);
         let is_long = key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX;
-        if is_long || is_wrong_tag || ts == 0 || ts == Ts::MAX {
+        if is_other || is_long || is_wrong_tag || ts == 0 || ts == Ts::MAX {
             return Err(format!(
                 "an impossible item: timestamp {ts}, key of {key_bytes} bytes, value of {value_bytes}"
             ));

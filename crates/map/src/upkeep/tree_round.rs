@@ -8,7 +8,7 @@
 //! counted already. Objects that end during the traversal are counted by it, and ended after it
 //! ([`crate::memory::pages::Pages::all_known`]).
 
-use crate::config::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::config::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
 use crate::index::tree::TreeIndex;
@@ -25,7 +25,7 @@ use rustc_hash::FxHashSet;
 /// Objects counted in one step under the writer's lock.
 const STEP_OBJECTS: usize = 256;
 /// Bytes of the longest object.
-const OBJECT_BYTES_MAX: u64 = record_bytes(KEY_BYTES_MAX as u64, VALUE_BYTES_MAX as u64);
+const OBJECT_BYTES_MAX: u64 = record_bytes(KEY_BYTES_MAX as u64, VALUE_BYTES_MAX as u64, TAG_BYTES_MAX as u64);
 
 struct Found {
     object: Ref,

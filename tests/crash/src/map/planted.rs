@@ -32,6 +32,24 @@ pub const PLANTED: &[Planted] = &[
         "a persist leaves the meta blob as it was though it has changed",
         "list mixed",
     ),
+    error(
+        Mutant::BorneTagForgotten,
+        "ordered_map.rs, forgotten_tag",
+        "a tag that a change bears is forgotten with it",
+        "list mixed",
+    ),
+    error(
+        Mutant::BorneTagReplaced,
+        "maps.md, One idea",
+        "a tag is gone with the change that bears it, when another takes its place",
+        "list mixed",
+    ),
+    error(
+        Mutant::BorneTagNotSent,
+        "maps.md, Snapshots",
+        "a stream leaves out the tags that changes bear",
+        "list loaded",
+    ),
     error(Mutant::TwoPersistsOneNumber, "maps.md, Persisting", "two persists have the same number", "list mixed"),
     error(Mutant::BatchClosesLate, "(I1)", "a batch closes one change late", "btree each persisted"),
     error(

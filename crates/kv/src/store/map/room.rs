@@ -11,9 +11,9 @@ use crate::entry::Change;
 /// The share of the map that puts leave free, and its bounds in bytes.
 const PART_KEPT: u64 = 64;
 const KEPT_BYTES: (u64, u64) = (64 << 10, 64 << 20);
-/// Bytes of a record besides key and value, and of the index nodes that a change makes anew in a
-/// B+-tree, at most.
-const RECORD_BYTES: u64 = 64;
+/// Bytes of a record besides key and value, a tag included, and of the index nodes that a change
+/// makes anew in a B+-tree, at most.
+const RECORD_BYTES: u64 = 72;
 const NODES_BYTES: u64 = 2048;
 
 /// Rounds that are asked for in vain before an entry is refused.
