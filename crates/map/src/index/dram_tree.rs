@@ -616,7 +616,8 @@ mod loom_tests {
         for number in 0..count {
             let at = record(&records, number);
             let value_bytes = (at.len() - RECORD_HEADER_BYTES) as u32 - 2;
-            let header = RecordHeader { ts: 1, deletion: false, tag: false, key_bytes: 2, value_bytes, crc: 0 };
+            let (tag, borne_bytes) = (false, None);
+            let header = RecordHeader { ts: 1, deletion: false, tag, key_bytes: 2, value_bytes, borne_bytes, crc: 0 };
             records.region.write(at.offset(), bytes_of(&header.encode(0, 0)));
             records.region.write(at.offset() + RECORD_HEADER_BYTES, &key(number));
         }
