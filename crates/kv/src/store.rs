@@ -41,8 +41,8 @@ pub use interface::{Footprint, Outgoing, ReadLevel, Room, Share, Store};
 pub(crate) use log::Log;
 pub use map::{MapConfig, MapStore};
 pub use persistent_state::{FOUNDING, PersistentState};
+pub(crate) use wal::Files;
 pub use wal::{Disk, DiskFile, SimDisk, WalConfig, WalStore};
-pub(crate) use wal::{Files, ModelledDisk};
 
 /// A store at a read level, as drafts read it.
 pub struct View<'a> {

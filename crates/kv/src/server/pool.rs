@@ -10,9 +10,7 @@ use perdura_pmem::{FileMedium, Medium, Options};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::{self, Config, StoreKind};
-use crate::store::{
-    Disk, Error, ErrorKind, Files, MapConfig, MapStore, ModelledDisk, PersistentState, Store, WalConfig, WalStore,
-};
+use crate::store::{Error, ErrorKind, Files, MapConfig, MapStore, PersistentState, Store, WalConfig, WalStore};
 
 /// The file of a map.
 const MAP: &str = "kv.map";
@@ -105,12 +103,9 @@ fn medium(config: &Config, create_dir: bool) -> Result<Arc<dyn Medium>> {
 }
 
 /// The files of a store with a log.
-fn files(config: &Config) -> Result<Arc<dyn Disk>> {
-    let files = Arc::new(Files::new(&config.directory));
-    Ok(match config.store.model().map_err(StartError::Refused)? {
-        Some(model) => Arc::new(ModelledDisk::new(files, model)),
-        None => files,
-    })
+fn files(config: &Config) -> Result<Arc<Files>> {
+    let model = config.store.model().map_err(StartError::Refused)?;
+    Ok(Arc::new(Files::new(&config.directory, model)))
 }
 
 /// Whether a directory has the files of a store with a log.
