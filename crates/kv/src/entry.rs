@@ -14,6 +14,8 @@ pub(crate) const ENTRY_BYTES_MAX: usize = 96 << 20;
 const VERSION: u8 = 1;
 /// Version of a tag's layout.
 const TAG_VERSION: u8 = 2;
+/// Version of the layout before, which is read and no longer written.
+const TAG_VERSION_BEFORE: u8 = 1;
 /// Bits of a tag's first byte that hold the version; the kind is above them.
 const TAG_VERSION_BITS: u32 = 6;
 /// Bytes of a change that has an empty key and no value.
@@ -100,6 +102,9 @@ pub enum Kind {
 /// | 1 to 10 | term, seven bits a byte |
 /// | 1 to 10 | the leader's clock, likewise: 6 in this century |
 /// | rest | context: of a change of members, the change |
+///
+/// In layout 1, which snapshots and backups of earlier programs have, the first byte is the
+/// version alone; kind (1), term (8), the leader's clock (8) and context follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Type of the entry.
@@ -132,16 +137,19 @@ impl Tag {
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
         let mut reader = Reader::new(bytes);
         let first = reader.u8("the version")?;
-        if first & ((1 << TAG_VERSION_BITS) - 1) != TAG_VERSION {
-            return Err(Malformed::of_other_version());
-        }
-        let kind = match first >> TAG_VERSION_BITS {
+        let (kind, term, clock_ms) = match first & ((1 << TAG_VERSION_BITS) - 1) {
+            TAG_VERSION => (first >> TAG_VERSION_BITS, reader.short("the term")?, reader.short("the clock")?),
+            TAG_VERSION_BEFORE if first == TAG_VERSION_BEFORE => {
+                (reader.u8("the kind")?, reader.u64("the term")?, reader.u64("the clock")?)
+            }
+            _ => return Err(Malformed::of_other_version()),
+        };
+        let kind = match kind {
             0 => Kind::Usual,
             1 => Kind::Members,
             2 => Kind::Empty,
             _ => return Err(Malformed { field: "the kind" }),
         };
-        let (term, clock_ms) = (reader.short("the term")?, reader.short("the clock")?);
         Ok(Self { kind, term, clock_ms, context: reader.rest() })
     }
 }
@@ -195,9 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_the_layout_before_is_told_by_its_version() {
-        let before = [&[1, 0][..], &3u64.to_le_bytes(), &5u64.to_le_bytes()].concat();
-        assert!(Tag::from_bytes(before.into()).is_err_and(Malformed::is_of_other_version));
+    fn a_tag_of_the_layout_before_is_read() {
+        let before = |kind: u8| [&[1, kind][..], &3u64.to_le_bytes(), &5u64.to_le_bytes(), b"who"].concat();
+        for (number, kind) in [(0, Kind::Usual), (1, Kind::Members), (2, Kind::Empty)] {
+            let tag = Tag { kind, term: 3, clock_ms: 5, context: Bytes::from_static(b"who") };
+            assert_eq!(Tag::from_bytes(before(number).into()), Ok(tag));
+        }
+        assert_eq!(Tag::from_bytes(before(3).into()), Err(Malformed { field: "the kind" }));
+        assert_eq!(Tag::from_bytes(Bytes::from_static(&[1, 0, 9])), Err(Malformed { field: "the term" }));
+        let newer = Bytes::from_static(&[3, 0, 0]);
+        assert!(Tag::from_bytes(newer).is_err_and(Malformed::is_of_other_version));
     }
 
     /// Hazard: a longer one costs each persist another record.

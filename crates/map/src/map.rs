@@ -188,7 +188,7 @@ fn identify(region: &Region) -> Result<Identity> {
         Wrong::Foreign => foreign(format!("{name} is not a map: its first bytes are others; name the right file")),
         Wrong::Version(version) => {
             let what =
-                format!("{name} has format version {version}, this build {VERSION}; use the version that made it");
+                format!("{name} has format version {version}, this build {VERSION}; open it with the version that made it, and load its snapshot with this one");
             Error::new(ErrorKind::Version, what).in_file(name)
         }
         Wrong::Damaged(what) => Error::damaged(name, 0, what),

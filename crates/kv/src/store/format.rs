@@ -15,10 +15,12 @@ pub enum SnapshotFormat {
 }
 
 impl SnapshotFormat {
-    fn number(self) -> u8 {
+    /// The number that offers bear, and behind it those of earlier programs, which are taken too.
+    /// A map's of number 1 has tags of layout 1 only.
+    fn numbers(self) -> &'static [u8] {
         match self {
-            SnapshotFormat::Map => 1,
-            SnapshotFormat::Log => 2,
+            SnapshotFormat::Map => &[3, 1],
+            SnapshotFormat::Log => &[2],
         }
     }
 
@@ -32,17 +34,17 @@ impl SnapshotFormat {
     /// Content of an offer of a snapshot: the format, and the content's length in bytes, if that
     /// matters.
     pub(crate) fn offer(self, bytes: u64) -> Bytes {
-        [&[self.number()][..], &bytes.to_le_bytes()].concat().into()
+        [&self.numbers()[..1], &bytes.to_le_bytes()].concat().into()
     }
 
     /// The number of bytes that an offer says. Error: `Configuration` if a store of this format
     /// cannot take it.
     pub(crate) fn check(self, said: &[u8]) -> Result<u64> {
         let (number, bytes) = said.split_first().map_or((0, said), |(number, bytes)| (*number, bytes));
-        if let (true, Ok(bytes)) = (number == self.number(), bytes.try_into()) {
+        if let (true, Ok(bytes)) = (self.numbers().contains(&number), bytes.try_into()) {
             return Ok(u64::from_le_bytes(bytes));
         }
-        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| number == format.number());
+        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| format.numbers().contains(&number));
         let (own, other) = (self.stores(), of_other.map_or("not known to this version", SnapshotFormat::stores));
         let what = format!(
             "the leader's store is {other}, and this replica's is {own}: it cannot take the leader's snapshots; remove this replica, \
@@ -62,5 +64,13 @@ mod tests {
         let said = Map.check(&Log.offer(0)).expect_err("another format").to_string();
         assert!(said.contains("wal") && said.contains("list or btree"), "{said}");
         assert!(Log.check(b"").is_err() && Log.check(b"\x09").is_err());
+    }
+
+    /// Hazard: a replica of a newer program cannot join a cluster of an older one.
+    #[test]
+    fn an_offer_of_an_earlier_program_is_taken() {
+        let earlier = [&[1][..], &7_u64.to_le_bytes()].concat();
+        assert_eq!(Map.check(&earlier).ok(), Some(7));
+        assert!(Log.check(&earlier).is_err());
     }
 }
