@@ -44,7 +44,8 @@ impl SnapshotFormat {
         if let (true, Ok(bytes)) = (self.numbers().contains(&number), bytes.try_into()) {
             return Ok(u64::from_le_bytes(bytes));
         }
-        let of_other = [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| format.numbers().contains(&number));
+        let of_other =
+            [SnapshotFormat::Map, SnapshotFormat::Log].into_iter().find(|format| format.numbers().contains(&number));
         let (own, other) = (self.stores(), of_other.map_or("not known to this version", SnapshotFormat::stores));
         let what = format!(
             "the leader's store is {other}, and this replica's is {own}: it cannot take the leader's snapshots; remove this replica, \
