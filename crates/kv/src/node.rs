@@ -162,6 +162,7 @@ impl Node {
     /// A tick has passed: the unit of all timeouts.
     pub fn tick(&mut self) -> store::Result<()> {
         self.tick_time();
+        self.end_persist()?;
         let is_blocked = self.persist_again()?;
         self.persist_if_alone()?;
         self.go_on_receiving()?;

@@ -117,6 +117,14 @@ impl Place {
         })
     }
 
+    /// Opens the store, of which a persist may take its time, as a seed says, if it can.
+    pub fn open_late(&self, seed: u64) -> Result<Box<dyn Store>> {
+        match self.variant {
+            Variant::Wal => Ok(Box::new(WalStore::open_late(self.disk.clone(), &wal_config(), seed)?)),
+            _ => self.open(),
+        }
+    }
+
     /// The place once a store that lies here was closed.
     pub fn closed(&self) -> Place {
         Place::at(self.variant, self.medium.image(), self.disk.clone())

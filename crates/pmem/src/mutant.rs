@@ -287,6 +287,7 @@ pub enum Mutant {
     HighKeyOfLastEntry,
     // The replicas of the key-value server.
     PersistedBeforeFence,
+    PersistTakenForEnded,
     SentBeforeDurable,
     CommitsEarlierTerms,
     LeaderReadsUnasked,

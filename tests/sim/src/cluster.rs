@@ -89,8 +89,9 @@ impl Cluster {
         let ids: Vec<u64> = (1..=plan.nodes).collect();
         let mut machines = Vec::new();
         for id in &ids {
-            let made = Place::create(plan.variant, plan.bytes, &PersistentState::founder(CLUSTER, *id, ids.clone()))?;
-            machines.push(Machine::new(*id, made, &plan, &mut random)?);
+            let founder = PersistentState::founder(CLUSTER, *id, ids.clone());
+            let (place, _) = Place::create(plan.variant, plan.bytes, &founder)?;
+            machines.push(Machine::new(*id, place, &plan, &mut random)?);
         }
         let reads_of_ten = if plan.story == Story::Lease { 6 } else { 3 };
         Ok(Cluster {
@@ -345,8 +346,8 @@ impl Cluster {
             place = *leader;
         }
         let (old, new) = (self.machines[place].id, self.machines.len() as u64 + 1);
-        let made = Place::create(self.plan.variant, self.plan.bytes, &PersistentState::joiner(CLUSTER, new))?;
-        self.machines.push(Machine::new(new, made, &self.plan, &mut self.random)?);
+        let (place, _) = Place::create(self.plan.variant, self.plan.bytes, &PersistentState::joiner(CLUSTER, new))?;
+        self.machines.push(Machine::new(new, place, &self.plan, &mut self.random)?);
         self.swap = Some(Swap::new(old, new));
         Ok(())
     }

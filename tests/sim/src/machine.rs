@@ -118,17 +118,12 @@ fn settings(plan: &Plan, starts: u64) -> Settings {
 
 impl Machine {
     /// A machine that has just been made.
-    pub(super) fn new(
-        id: u64,
-        (place, store): (Place, Box<dyn Store>),
-        plan: &Plan,
-        random: &mut Random,
-    ) -> store::Result<Self> {
+    pub(super) fn new(id: u64, place: Place, plan: &Plan, random: &mut Random) -> store::Result<Self> {
         let clocks = Clocks::new(plan, random);
         let (held, owed_ticks) = (Vec::new(), 0);
         let (node, front_end, up_at, stopped_until, starts) = (None, None, 0, 0, 0);
         let mut made = Self { id, place, node, front_end, clocks, up_at, stopped_until, held, owed_ticks, starts };
-        made.run(store, plan)?;
+        made.start(plan)?;
         Ok(made)
     }
 
@@ -147,7 +142,7 @@ impl Machine {
 
     /// Starts a replica on what its medium has.
     pub(super) fn start(&mut self, plan: &Plan) -> store::Result<()> {
-        let store = self.place.open()?;
+        let store = self.place.open_late(plan.seed.wrapping_add(self.id) ^ self.starts)?;
         self.run(store, plan)
     }
 

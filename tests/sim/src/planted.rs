@@ -9,8 +9,9 @@ use crate::runs::{on_all_cores, run_seed};
 
 /// Name; the seed that is known to notice it, which is tried first; and the error, as the line in
 /// the sources has it.
-const PLANTED: [(Mutant, u64, &str); 25] = [
+const PLANTED: [(Mutant, u64, &str); 26] = [
     (Mutant::PersistedBeforeFence, 0, "what was not made durable is called so"),
+    (Mutant::PersistTakenForEnded, 41, "a persist that is under way is taken for one that has ended"),
     (Mutant::SentBeforeDurable, 263, "a vote or an acknowledgement leaves before it is durable"),
     (Mutant::CommitsEarlierTerms, 3, "a leader commits entries of earlier terms as soon as a quorum has them"),
     (Mutant::LeaderReadsUnasked, 7, "a leader reads without asking whether it still leads"),

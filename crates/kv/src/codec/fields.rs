@@ -169,7 +169,7 @@ pub(crate) fn put_short(out: &mut BytesMut, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::{Malformed, Reader, put_bytes};
-    use bytes::{Buf, BufMut, Bytes, BytesMut};
+    use bytes::{BufMut, Bytes, BytesMut};
 
     #[test]
     fn fields_come_back_as_they_were_put() {

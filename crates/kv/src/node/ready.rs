@@ -16,9 +16,9 @@ use super::{Mode, Node};
 use crate::store::{self, ErrorKind, Log, change_of_members, is_change_of_members};
 
 impl Node {
-    /// Whether there is something to be made durable.
+    /// Whether there is something to be made durable, and the store is not at it.
     pub fn wants_persist(&self) -> bool {
-        self.unpersisted.is_any() && !self.unpersisted.is_blocked()
+        self.unpersisted.is_any() && !self.unpersisted.is_under_way() && !self.unpersisted.is_blocked()
     }
 
     /// Whether so many entries are not durable that it is better to wait for no more
@@ -27,25 +27,61 @@ impl Node {
         self.wants_persist() && self.unpersisted.entries() >= self.settings.persist_entries
     }
 
-    /// Makes durable what has come so far. What waited for it can then be taken out.
+    /// Makes durable what has come so far, or begins to, if the store does that beside: then
+    /// [`Node::end_persist`] finds out when it is. What waited for it can be taken out then.
     pub fn persist(&mut self) -> store::Result<()> {
         let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
-        if !self.unpersisted.is_any() {
+        if !self.unpersisted.is_any() || self.unpersisted.is_under_way() {
             return Ok(());
         }
         // Planted: what was not made durable is called so.
-        if !planted(Mutant::PersistedBeforeFence) {
-            match raw.mut_store().store_mut().persist() {
-                // No acknowledgement rests on it; the replica goes on with what it has.
-                Err(error) if error.kind() == ErrorKind::Full => {
-                    self.unpersisted.block(false);
+        let is_planted = planted(Mutant::PersistedBeforeFence);
+        let begun = if is_planted { Ok(true) } else { raw.mut_store().store_mut().begin_persist() };
+        self.unpersisted.begin();
+        self.persisted(begun)
+    }
+
+    /// Looks whether what [`Node::persist`] has begun is durable.
+    pub fn end_persist(&mut self) -> store::Result<()> {
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
+        if !self.unpersisted.is_under_way() {
+            return Ok(());
+        }
+        let ended = raw.mut_store().store_mut().end_persist();
+        // Planted: a persist that is under way is taken for one that has ended.
+        let ended = ended.map(|has_ended| has_ended || planted(Mutant::PersistTakenForEnded));
+        self.persisted(ended)
+    }
+
+    /// Makes durable what has come so far before it returns.
+    pub fn persist_and_wait(&mut self) -> store::Result<()> {
+        let Mode::Member(raw) = &mut self.mode else { return Ok(()) };
+        if !self.unpersisted.is_any() && !self.unpersisted.is_under_way() {
+            return Ok(());
+        }
+        let persisted = raw.mut_store().store_mut().persist();
+        self.unpersisted.begin();
+        self.persisted(persisted.map(|()| true))
+    }
+
+    /// Goes on after a persist, if it has ended. Without room no acknowledgement rests on it, and
+    /// the replica goes on with what it has.
+    fn persisted(&mut self, ended: store::Result<bool>) -> store::Result<()> {
+        match ended {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.unpersisted.block(false);
+                return Ok(());
+            }
+            ended => {
+                if !ended? {
                     return Ok(());
                 }
-                persisted => persisted?,
             }
         }
-        let Some((number, late)) = self.unpersisted.persisted() else { return Ok(()) };
-        raw.on_persist_ready(number);
+        let (number, late) = self.unpersisted.persisted();
+        if let (Some(number), Mode::Member(raw)) = (number, &mut self.mode) {
+            raw.on_persist_ready(number);
+        }
         late.into_iter().for_each(|message| self.output.send(message));
         self.process_ready()
     }
@@ -63,7 +99,7 @@ impl Node {
     pub(super) fn persist_if_alone(&mut self) -> store::Result<()> {
         let is_alone = |raw: &RawNode<Log>| raw.raft.state != StateRole::Leader && raw.raft.prs().is_singleton();
         match &self.mode {
-            Mode::Member(raw) if self.wants_persist() && is_alone(raw) => self.persist(),
+            Mode::Member(raw) if !self.unpersisted.is_blocked() && is_alone(raw) => self.persist_and_wait(),
             _ => Ok(()),
         }
     }

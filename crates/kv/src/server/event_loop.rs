@@ -81,7 +81,7 @@ impl Server {
             self.traffic.longest_step_us = self.traffic.longest_step_us.max(self.runtime.now_us() - begun_us);
             let leads = || self.node.status().role == Role::Leader;
             if self.schedule.has_ended(leads, &self.runtime) {
-                return self.node.persist();
+                return self.node.persist_and_wait();
             }
         }
     }
@@ -113,6 +113,7 @@ impl Server {
                 self.browsers.happened(key, event);
                 self.browse(key);
             }
+            Source::Store => return node.end_persist(),
             Source::Signal => {
                 let mut bytes = [0; 16];
                 while signals.read(&mut bytes).is_ok_and(|count| count > 0) {}

@@ -94,7 +94,10 @@ impl Server {
         let pool = pool::open(&config)?;
         let start = clock::draw().map_err(refused)?;
         let cluster = pool.store.persistent_state().cluster;
-        let node = open_node(&config, pool.store, start)?;
+        let mut store = pool.store;
+        let runtime = Runtime::new(config.clone(), log).map_err(refused)?;
+        store.write_beside(runtime.wake().map_err(refused)?).map_err(refused)?;
+        let node = open_node(&config, store, start)?;
         let addresses = Addresses { peer: config.peer_address(), client: config.client_address() };
         let hello = Hello { cluster, replica: node.id(), meant: 0, start, addresses: addresses.clone() };
         let mut directory = PeerDirectory::default();
@@ -112,7 +115,6 @@ impl Server {
         // Before any other replica announces its addresses.
         let read = directory.read(&node);
         read.map_err(|error| pool::start_error(&config.directory, &error))?;
-        let runtime = Runtime::new(config, log).map_err(refused)?;
         Ok(Server {
             listeners: Listeners::open(&runtime).map_err(refused)?,
             node,

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use mio::{Events, Poll, Registry, Token};
+use mio::{Events, Poll, Registry, Token, Waker};
 use slog::{Logger, warn};
 
 use super::clock::Clock;
@@ -43,9 +43,10 @@ pub(super) enum Source {
     Browser,
     Signal,
     Forwards,
+    Store,
 }
 
-const SOURCES: [Source; 7] = [
+const SOURCES: [Source; 8] = [
     Source::Listener,
     Source::Client,
     Source::Link,
@@ -53,6 +54,7 @@ const SOURCES: [Source; 7] = [
     Source::Browser,
     Source::Signal,
     Source::Forwards,
+    Source::Store,
 ];
 const SOURCE_SHIFT: u32 = 56;
 
@@ -101,6 +103,13 @@ impl Runtime {
     /// Registry of the sockets whose events are waited for.
     pub(super) fn registry(&self) -> &Registry {
         self.poll.registry()
+    }
+
+    /// A call that ends the wait for events, from another thread: the store has something to say.
+    pub(super) fn wake(&self) -> io::Result<Box<dyn Fn() + Send>> {
+        let waker = Waker::new(self.poll.registry(), Source::Store.token(0))?;
+        // One that fails is made up for by the next tick.
+        Ok(Box::new(move || drop(waker.wake())))
     }
 
     /// Waits for events, at most for so long.

@@ -123,6 +123,24 @@ pub trait Store: Send {
     /// the call can be made again.
     fn persist(&mut self) -> Result<()>;
 
+    /// Lets a thread of the store's own make durable what takes long, from now on, and call `wake`
+    /// after it. A store that is fast has none.
+    fn write_beside(&mut self, _wake: Box<dyn Fn() + Send>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Begins to make all so far durable. Returns whether it is; if not, [`Store::end_persist`]
+    /// says when, and what comes meanwhile is left to the next call. Error: as
+    /// [`Store::persist`]'s.
+    fn begin_persist(&mut self) -> Result<bool> {
+        self.persist().map(|()| true)
+    }
+
+    /// Whether what [`Store::begin_persist`] has begun is durable. Error: as [`Store::persist`]'s.
+    fn end_persist(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Applies the entries up to `index`. Does nothing if they are.
     fn commit(&mut self, index: u64) -> Result<()>;
 

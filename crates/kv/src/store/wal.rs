@@ -18,6 +18,8 @@ mod disk;
 mod files;
 mod frame;
 mod item;
+mod late_writer;
+mod log_writer;
 mod modelled;
 mod open;
 mod outgoing;
@@ -48,6 +50,8 @@ use counted::Counted;
 pub use disk::{Disk, DiskFile};
 pub(crate) use files::Files;
 use item::Item;
+use late_writer::LateWriter;
+use log_writer::{LogWriter, WriterThread, run_here};
 use pairs::Pairs;
 pub use sim_disk::SimDisk;
 use tail::Tail;
@@ -61,6 +65,8 @@ pub struct WalStore {
     disk: Counted,
     config: WalConfig,
     tail: Tail,
+    /// Writer of frames; `None` where the caller writes them itself.
+    writer: Option<Box<dyn LogWriter>>,
     persistent_state: PersistentState,
     ring: Ring,
     versions: Versions,
@@ -102,6 +108,7 @@ impl WalStore {
             disk,
             config: *config,
             tail,
+            writer: None,
             persistent_state,
             ring,
             versions: Versions::read(pairs),
@@ -127,6 +134,35 @@ impl WalStore {
             store.versions.change(index, changes);
         }
         Ok(store)
+    }
+
+    /// Opens the store on a simulated disk, whose frames are written when a seed says so.
+    pub(crate) fn open_late(disk: SimDisk, config: &WalConfig, seed: u64) -> Result<Self> {
+        let store = Self::open(Arc::new(disk), config)?;
+        Ok(Self { writer: Some(Box::new(LateWriter::new(seed))), ..store })
+    }
+
+    /// Waits for the frame that is under way.
+    fn settle(&mut self) -> Result<()> {
+        match &mut self.writer {
+            Some(writer) if self.tail.under_way.is_some() => self.tail.end_frame(writer.wait()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes all items durable before it returns.
+    fn persist_tail(&mut self) -> Result<()> {
+        self.settle()?;
+        let Some(write) = self.tail.begin_frame(self.config.extent_bytes) else { return Ok(()) };
+        let (written, took) = run_here(&write);
+        self.writer.iter_mut().for_each(|writer| writer.note(took));
+        self.tail.end_frame(written)
+    }
+
+    /// Keeps what came of a frame.
+    fn watch_frame<T>(&mut self, persisted: Result<T>) -> Result<T> {
+        self.is_blocked = persisted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        self.watch(persisted)
     }
 
     fn check_usable(&self) -> Result<()> {
@@ -217,9 +253,37 @@ impl Store for WalStore {
 
     fn persist(&mut self) -> Result<()> {
         self.check_usable()?;
-        let persisted = self.tail.persist(self.config.extent_bytes);
-        self.is_blocked = persisted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
-        self.watch(persisted)
+        let persisted = self.persist_tail();
+        self.watch_frame(persisted)
+    }
+
+    fn write_beside(&mut self, wake: Box<dyn Fn() + Send>) -> Result<()> {
+        let failed =
+            |error| Error::new(ErrorKind::Medium, format!("beginning the thread that writes the log: {error}"));
+        self.writer = Some(Box::new(WriterThread::spawn(wake).map_err(failed)?));
+        Ok(())
+    }
+
+    fn begin_persist(&mut self) -> Result<bool> {
+        self.check_usable()?;
+        let settled = self.settle();
+        self.watch_frame(settled)?;
+        let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_worthwhile()) else {
+            return self.persist().map(|()| true);
+        };
+        match self.tail.begin_frame(self.config.extent_bytes) {
+            Some(write) => writer.begin(write),
+            None => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    fn end_persist(&mut self) -> Result<bool> {
+        self.check_usable()?;
+        let Some(writer) = self.writer.as_mut().filter(|_| self.tail.under_way.is_some()) else { return Ok(true) };
+        let Some(written) = writer.poll() else { return Ok(false) };
+        let ended = self.tail.end_frame(written);
+        self.watch_frame(ended).map(|()| true)
     }
 
     fn commit(&mut self, index: u64) -> Result<()> {

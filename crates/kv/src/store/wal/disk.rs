@@ -25,7 +25,7 @@ pub trait Disk: Send + Sync {
 }
 
 /// A file. What was written is durable after [`DiskFile::sync`].
-pub trait DiskFile: Send {
+pub trait DiskFile: Send + Sync {
     /// Its length in bytes.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads bytes that are all there.

@@ -158,7 +158,16 @@ impl Replay {
             let cut = file.cut(at).and_then(|()| file.sync());
             cut.map_err(|error| Error::io(&name, "cutting it off", error))?;
         }
-        Ok(Some(Tail { file, name, seal, at, number, written: at, items: BytesMut::new() }))
+        Ok(Some(Tail {
+            file: file.into(),
+            name,
+            seal,
+            at,
+            number,
+            written: at,
+            items: BytesMut::new(),
+            under_way: None,
+        }))
     }
 
     fn item(&mut self, item: Item) -> Result<()> {

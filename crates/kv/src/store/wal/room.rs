@@ -54,7 +54,7 @@ impl WalStore {
         if applied + pending + bytes > self.state_most(share) {
             return Ok(false);
         }
-        let unwritten = self.tail.items.len() as u64 + pending;
+        let unwritten = self.tail.unwritten_bytes() + pending;
         let kept = match share {
             // A value that is put is written to the log, and again with the state.
             Share::Usual => self.state_needs() + bytes + EXTENTS_KEPT * self.config.extent_bytes,

@@ -38,7 +38,7 @@ impl WalStore {
             return Ok(true);
         }
         // The log must have all of the state before it is current.
-        self.tail.persist(self.config.extent_bytes)?;
+        self.persist_tail()?;
         if let Some(checkpoint) = self.checkpoint.take() {
             checkpoint.end(&self.disk, self.applied)?;
         }
@@ -46,7 +46,7 @@ impl WalStore {
     }
 
     fn begin_checkpoint(&mut self) -> Result<()> {
-        self.tail.persist(self.config.extent_bytes)?;
+        self.persist_tail()?;
         let (index, of) = (self.applied, self.tail.seal.of + 1);
         let base = Base { index, term: self.ring.term(index)?, clock_ms: self.ring.clock_ms(index) };
         // The applied index is written again: if the end of the log before were lost, nothing
@@ -81,9 +81,11 @@ impl WalStore {
 
     /// Notes that log and state are given up, durably. Error: `Full`, after which they are not.
     pub(super) fn reset(&mut self) -> Result<()> {
+        let settled = self.settle();
+        self.watch(settled)?;
         let before = self.tail.items.len();
         Item::Reset.put(&mut self.tail.items);
-        let persisted = self.tail.persist(self.config.extent_bytes);
+        let persisted = self.persist_tail();
         if persisted.is_err() {
             self.tail.items.truncate(before);
         }
@@ -119,7 +121,7 @@ impl WalStore {
         }
         let Taking { checkpoint, base, pairs, bytes } = taking;
         let persistent_state = self.persistent_state.received(metadata)?;
-        self.tail.persist(self.config.extent_bytes)?;
+        self.persist_tail()?;
         let of = self.tail.seal.of + 1;
         let tail =
             self.begin_log(of, &[Item::PersistentState(Box::new(persistent_state.clone())), Item::Base(base)])?;
