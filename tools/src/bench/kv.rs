@@ -73,10 +73,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let etcd = Etcd::start(&medium, &mut report)?;
     let length = Duration::from_millis(plan.size(2000, 300));
     for (_, cluster) in &clusters {
-        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, KEYS)?;
+        drive::fill(cluster.leader_address()?, 0, KEYS)?;
     }
     if let Some(redis) = &redis {
-        drive::fill(redis.port, 0, KEYS)?;
+        drive::fill(redis.address(), 0, KEYS)?;
     }
     let (mut round, cases) = (Duration::ZERO, plan.until(Duration::from_secs(16)));
     for number in 0..plan.rounds() {
@@ -126,9 +126,9 @@ fn one_case(
         match (place.checked_sub(clusters.len()), redis, etcd) {
             (None, ..) => {
                 let (store, cluster) = &clusters[place];
-                let port = cluster.replicas[cluster.leader()?].home.ports[0];
+                let server = cluster.leader_address()?;
                 let spent = cluster.cpu_time()?;
-                let found = drive::run(port, case, KEYS, length, drive::Dialect::Own)?;
+                let found = drive::run(server, case, KEYS, length, drive::Dialect::Own)?;
                 let spent = cluster.cpu_time()?.saturating_sub(spent);
                 add(report, store, case.name, &found);
                 report.add(
@@ -144,7 +144,7 @@ fn one_case(
                 add(report, "floor", case.name, &floor::run(way, case.clients, length)?);
             }
             (Some(1), Some(redis), _) => {
-                add(report, "redis", case.name, &drive::run(redis.port, case, KEYS, length, drive::Dialect::Redis)?);
+                add(report, "redis", case.name, &drive::run(redis.address(), case, KEYS, length, drive::Dialect::Redis)?);
             }
             (Some(2), _, Some(etcd)) if case.pipeline == 1 => {
                 add(report, "etcd", case.name, &etcd.run(case, KEYS, length)?);
@@ -172,7 +172,7 @@ fn with_option(name: &str, option: &str) -> Result<Vec<(&'static str, Cluster)>>
     let start = |store: &'static str| {
         let plan = cluster::Plan { store: store.into(), size: "512M".into(), more: option.into() };
         let cluster = Cluster::start(&format!("bench-kv-{name}-{store}"), 3, &plan)?;
-        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, KEYS)?;
+        drive::fill(cluster.leader_address()?, 0, KEYS)?;
         Ok((store, cluster))
     };
     STORES.into_iter().map(start).collect()
@@ -181,8 +181,7 @@ fn with_option(name: &str, option: &str) -> Result<Vec<(&'static str, Cluster)>>
 /// Runs a case once in each of the clusters.
 fn each(case: &Case, clusters: &[(&str, Cluster)], length: Duration, report: &mut Report) -> Result<()> {
     for (store, cluster) in clusters {
-        let port = cluster.replicas[cluster.leader()?].home.ports[0];
-        add(report, store, case.name, &drive::run(port, case, KEYS, length, drive::Dialect::Own)?);
+        add(report, store, case.name, &drive::run(cluster.leader_address()?, case, KEYS, length, drive::Dialect::Own)?);
     }
     Ok(())
 }
@@ -239,7 +238,7 @@ fn late(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
             relays.push(relay);
         }
         made.all_vote()?;
-        drive::fill(made.replicas[made.leader()?].home.ports[0], 0, KEYS)?;
+        drive::fill(made.leader_address()?, 0, KEYS)?;
         clusters.push((store, made));
     }
     for _ in 0..plan.size(5, 1) {

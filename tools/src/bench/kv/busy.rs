@@ -40,7 +40,7 @@ pub fn run(plan: &Plan, (keys, length): (u64, Duration), redis: Option<&Redis>, 
     let start = |(name, more): (&'static str, &str)| {
         let plan = cluster::Plan { store: "list".into(), size: "512M".into(), more: more.into() };
         let cluster = Cluster::start(&format!("bench-kv-busy-{name}"), 3, &plan)?;
-        drive::fill(cluster.replicas[cluster.leader()?].home.ports[0], 0, keys)?;
+        drive::fill(cluster.leader_address()?, 0, keys)?;
         Ok((name, cluster))
     };
     let clusters = SYSTEMS.into_iter().map(start).collect::<Result<Vec<_>>>()?;
@@ -48,11 +48,10 @@ pub fn run(plan: &Plan, (keys, length): (u64, Duration), redis: Option<&Redis>, 
     let _computing = (0..processors).map(|_| Computing::start()).collect::<Result<Vec<_>>>()?;
     for _ in 0..plan.size(5, 1) {
         for (name, cluster) in &clusters {
-            let port = cluster.replicas[cluster.leader()?].home.ports[0];
-            add(report, name, CASE.name, &drive::run(port, &CASE, keys, length, Dialect::Own)?);
+            add(report, name, CASE.name, &drive::run(cluster.leader_address()?, &CASE, keys, length, Dialect::Own)?);
         }
         if let Some(redis) = redis {
-            add(report, "redis", CASE.name, &drive::run(redis.port, &CASE, keys, length, Dialect::Redis)?);
+            add(report, "redis", CASE.name, &drive::run(redis.address(), &CASE, keys, length, Dialect::Redis)?);
         }
     }
     Ok(())

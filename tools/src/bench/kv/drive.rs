@@ -1,5 +1,6 @@
 //! Clients that ask as fast as they are answered.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -69,9 +70,9 @@ pub fn value(number: u64) -> String {
 }
 
 /// Sets so many keys, from a number on.
-pub fn fill(port: u16, from: u64, keys: u64) -> Result<()> {
+pub fn fill(server: SocketAddr, from: u64, keys: u64) -> Result<()> {
     const BATCH: u64 = 500;
-    let mut client = Client::connect(port)?;
+    let mut client = Client::at(server)?;
     let end = from + keys;
     for first in (from..end).step_by(BATCH as usize) {
         let mut requests = Vec::new();
@@ -125,11 +126,11 @@ impl Asker {
     }
 }
 
-/// Runs a case at a port for some time.
-pub fn run(port: u16, case: &Case, keys: u64, length: Duration, dialect: Dialect) -> Result<Found> {
+/// Runs a case at a server for some time.
+pub fn run(server: SocketAddr, case: &Case, keys: u64, length: Duration, dialect: Dialect) -> Result<Found> {
     let mut askers = Vec::new();
     for place in 0..case.clients as u64 {
-        let mut client = Client::connect(port)?;
+        let mut client = Client::at(server)?;
         let own: Vec<(u64, u64)> = (0..100).map(|number| (2_000_000 + place * 100 + number, 0)).collect();
         for (number, held) in &own {
             client.call(&["SET", &key(*number), &value(*held)])?;

@@ -42,10 +42,10 @@ pub fn bytes(
     length: Duration,
     report: &mut Report,
 ) -> Result<()> {
-    let port = cluster.replicas[cluster.leader()?].home.ports[0];
+    let server = cluster.leader_address()?;
     for case in cases.iter().filter(|case| case.pipeline == 1 && case.kind == drive::Kind::Set) {
         let before = written(store, cluster)?;
-        let found = drive::run(port, case, keys, length, Dialect::Own)?;
+        let found = drive::run(server, case, keys, length, Dialect::Own)?;
         let more = written(store, cluster)? - before;
         let replicas = cluster.replicas.len() as f64;
         report.add(store, case.name, "bytes_per_set", "B", more as f64 / found.operations as f64 / replicas);
@@ -63,9 +63,9 @@ pub fn memory(store: &str, keys: u64, more: u64, report: &mut Report) -> Result<
     let measured = || -> Result<(f64, f64)> {
         Ok((process::status_bytes(leader.pid(), "RssAnon")? as f64, metric(leader, USED)? as f64))
     };
-    drive::fill(leader.home.ports[0], 10_000_000, keys)?;
+    drive::fill(leader.clients(), 10_000_000, keys)?;
     let before = measured()?;
-    drive::fill(leader.home.ports[0], 20_000_000, more)?;
+    drive::fill(leader.clients(), 20_000_000, more)?;
     let after = measured()?;
     report.add(store, "memory", "dram_per_key", "B", (after.0 - before.0) / more as f64);
     report.add(store, "memory", "medium_per_key", "B", (after.1 - before.1) / more as f64);

@@ -1,7 +1,7 @@
 //! The peers: Redis with a synchronous log, alone; etcd, three of them. Both are Debian's.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ impl Drop for Home {
 
 /// Redis.
 pub struct Redis {
-    pub port: u16,
+    port: u16,
     _home: Home,
 }
 
@@ -78,6 +78,11 @@ impl Redis {
             "redis: one server, appendonly yes, appendfsync always; what it acknowledges no other machine has".into(),
         );
         Ok(Some(Redis { port, _home: home }))
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 }
 

@@ -69,7 +69,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         let plan = cluster::Plan { store: store.into(), size: SIZE.into(), more: SMALL.into() };
         let cluster = Cluster::start(&format!("bench-kv-soak-{store}"), 3, &plan)?;
         let leader = cluster.leader()?;
-        drive::fill(cluster.replicas[leader].home.ports[0], 0, KEYS)?;
+        drive::fill(cluster.replicas[leader].clients(), 0, KEYS)?;
         all.push(Soaked { store, cluster, done: AtomicU64::new(0), leader, changes: 0 });
     }
     soak(&mut all, window, (warm_up, windows), &mut report)?;

@@ -329,6 +329,11 @@ impl Cluster {
         wait_for("a leader", || self.replicas.iter().position(leads))
     }
 
+    /// The leader's address for clients.
+    pub fn leader_address(&self) -> Result<SocketAddr> {
+        Ok(self.replicas[self.leader()?].clients())
+    }
+
     /// The directory of all.
     pub fn place(&self) -> &Path {
         &self.top

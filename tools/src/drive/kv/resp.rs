@@ -37,7 +37,12 @@ pub fn put(out: &mut Vec<u8>, words: &[&[u8]]) {
 impl Client {
     /// Connects to a port of this machine.
     pub fn connect(port: u16) -> io::Result<Self> {
-        Self::connect_to(SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)
+        Self::at(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    /// Connects to an address.
+    pub fn at(address: SocketAddr) -> io::Result<Self> {
+        Self::connect_to(address, PATIENCE)
     }
 
     /// Connects to an address, and waits no longer than said for that and for each reply.
