@@ -62,7 +62,7 @@ use serde_json::Value;
 use crate::drive::plugin;
 use crate::shared::args::Args;
 
-pub use kv::play as floor;
+pub use kv::{apart as kv_apart, play as floor};
 pub use tpcds::run as tpcds;
 
 const NAMES: [&str; 32] = [

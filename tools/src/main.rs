@@ -111,6 +111,7 @@ fn run() -> Result<()> {
         }
         // Not for people: what `bench kv` starts.
         "floor" => bench::floor(&args.rest()),
+        "kv-apart" => bench::kv_apart(&args.rest()),
         "sqldiff" => sqldiff::run(args),
         "schemas" => schemas::run(args),
         "crash-server" => crash_server::run(args),

@@ -6,6 +6,7 @@
 
 mod busy;
 mod drive;
+mod far;
 mod floor;
 mod footprint;
 mod lag;
@@ -14,6 +15,7 @@ mod relay;
 mod restarts;
 pub mod soak;
 
+pub use far::inside as apart;
 pub use floor::play;
 
 use std::time::{Duration, Instant};
@@ -30,7 +32,6 @@ use peers::{Etcd, Redis};
 const STORES: [&str; 3] = ["list", "btree", "wal"];
 const KEYS: u64 = 50_000;
 const MEDIA: &str = "the files of wal, redis and etcd lie on the same medium as the maps, where a sync costs nothing; those of wal_disk on the disk of the checkout";
-const LATE: &str = "late: 100 us more between replicas in each direction, by a relay of our own (bench/kv/relay.rs), through which the floor goes too";
 
 const CASES: [Case; 6] = [
     Case { name: "set/1", kind: Kind::Set, clients: 1, pipeline: 1 },
@@ -101,12 +102,12 @@ pub fn run(plan: &Plan) -> Result<Report> {
         busy::run(plan, (KEYS, length), redis.as_ref(), &mut report)?;
         leased(plan, length, &mut report)?;
         modelled(plan, length, &mut report)?;
-        late(plan, length, &mut report)?;
+        far::late(plan, length, &mut report)?;
+        far::apart(plan, length, &mut report)?;
     }
     drop(redis);
     judge(&mut report);
     report.note(MEDIA.into());
-    report.note(LATE.into());
     Ok(report)
 }
 
@@ -140,11 +141,16 @@ fn one_case(
                 );
             }
             (Some(0), ..) if case.pipeline == 1 => {
-                let way = if case.kind == Kind::Get { floor::Way::Two } else { floor::Way::Four };
+                let way = if case.kind == Kind::Get { floor::Way::TWO } else { floor::Way::FOUR };
                 add(report, "floor", case.name, &floor::run(way, case.clients, length)?);
             }
             (Some(1), Some(redis), _) => {
-                add(report, "redis", case.name, &drive::run(redis.address(), case, KEYS, length, drive::Dialect::Redis)?);
+                add(
+                    report,
+                    "redis",
+                    case.name,
+                    &drive::run(redis.address(), case, KEYS, length, drive::Dialect::Redis)?,
+                );
             }
             (Some(2), _, Some(etcd)) if case.pipeline == 1 => {
                 add(report, "etcd", case.name, &etcd.run(case, KEYS, length)?);
@@ -191,7 +197,7 @@ fn leased(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     let case = Case { name: "lease_get/1", kind: Kind::Get, clients: 1, pipeline: 1 };
     let clusters = with_option("lease", "raft.leases = true")?;
     for _ in 0..plan.size(5, 1) {
-        add(report, "floor", case.name, &floor::run(floor::Way::Two, 1, length)?);
+        add(report, "floor", case.name, &floor::run(floor::Way::TWO, 1, length)?);
         each(&case, &clusters, length, report)?;
     }
     Ok(())
@@ -219,36 +225,6 @@ fn modelled(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
 fn on_disk() -> Result<Cluster> {
     let plan = cluster::Plan { store: "wal".into(), size: "512M".into(), more: String::new() };
     Cluster::start_in(&paths::build().join("bench-kv"), "wal", 3, &plan)
-}
-
-/// Replicas that are far from each other.
-fn late(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
-    let cases = [
-        Case { name: "late_set/1", kind: Kind::Set, clients: 1, pipeline: 1 },
-        Case { name: "late_set/20", kind: Kind::Set, clients: 20, pipeline: 1 },
-    ];
-    let (mut clusters, mut relays) = (Vec::new(), Vec::new());
-    for store in STORES {
-        let mut made = Cluster::new(cluster::directory(&paths::medium(), &format!("bench-kv-late-{store}"))?)?;
-        for _ in 0..3 {
-            let home = cluster::Home::loopback()?;
-            let relay = relay::Relay::start(home.ports[1])?;
-            let more = format!("peers.announce = '127.0.0.1:{}'", relay.port);
-            made.add(&cluster::Plan { store: store.into(), size: "512M".into(), more }, home)?;
-            relays.push(relay);
-        }
-        made.all_vote()?;
-        drive::fill(made.leader_address()?, 0, KEYS)?;
-        clusters.push((store, made));
-    }
-    for _ in 0..plan.size(5, 1) {
-        for case in &cases {
-            add(report, "floor", case.name, &floor::run(floor::Way::FourLate, case.clients, length)?);
-            each(case, &clusters, length, report)?;
-        }
-    }
-    drop((clusters, relays));
-    Ok(())
 }
 
 fn judge(report: &mut Report) {

@@ -5,7 +5,7 @@ pub mod clients;
 pub mod cluster;
 pub mod demo;
 mod load;
-mod net;
+pub mod net;
 pub mod page;
 mod python;
 pub mod resp;

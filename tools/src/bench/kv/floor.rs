@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,25 +17,48 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::drive::{Found, all};
 use super::relay::Relay;
 use crate::drive::kv::cluster::ending_with_us;
+use crate::drive::kv::net::Net;
 
 /// Bytes each way: a SET of 10 and 10 bytes, its entry between replicas, and `+OK`.
 const REQUEST: usize = 47;
 const LETTER: usize = 180;
 const ANSWER: usize = 100;
 const REPLY: usize = 5;
-const FOLLOWERS: usize = 2;
 /// For how long a thread looks before it sleeps, as `raft.spin_us`.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// The way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Client, leader, client.
-    Two,
-    /// Client, leader, follower, leader, client.
-    Four,
-    /// The same, where leader and follower are far from each other (relay.rs).
-    FourLate,
+/// The way: client, leader, client, or client, leader, follower, leader, client.
+#[derive(Clone, Copy)]
+pub struct Way {
+    followers: usize,
+    /// Of messages between leader and followers, by a relay.
+    delay: Option<Duration>,
+    /// Whether each process is at a node of a private network.
+    has_nodes: bool,
+}
+
+impl Way {
+    /// Without followers.
+    pub const TWO: Way = Way { followers: 0, delay: None, has_nodes: false };
+    /// With followers.
+    pub const FOUR: Way = Way { followers: 2, delay: None, has_nodes: false };
+    /// With followers, each process at a node of the private network.
+    pub const NODES: Way = Way { has_nodes: true, ..Way::FOUR };
+
+    /// The same, with a relay before each follower.
+    pub fn late(self, delay: Duration) -> Way {
+        Way { delay: Some(delay), ..self }
+    }
+
+    /// Where the process of a number runs, and the words that bring it there.
+    fn place(self, number: usize) -> (Ipv4Addr, Vec<String>) {
+        if self.has_nodes { (Net::address(number), Net::before(number)) } else { (Ipv4Addr::LOCALHOST, Vec::new()) }
+    }
+
+    /// Where relays are.
+    fn between(self) -> Ipv4Addr {
+        if self.has_nodes { Net::BRIDGE } else { Ipv4Addr::LOCALHOST }
+    }
 }
 
 /// One end of a connection, which counts whole messages.
@@ -142,58 +165,61 @@ fn lead(mut clients: Vec<End>, mut followers: Vec<Follower>) {
     }
 }
 
-/// Says at which port of this machine it listens, and takes in so many.
-fn take_in(count: usize) -> Result<Vec<TcpStream>> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+/// Says at which port of a host it listens, and takes in so many.
+fn take_in(host: Ipv4Addr, count: usize) -> Result<Vec<TcpStream>> {
+    let listener = TcpListener::bind((host, 0))?;
     println!("{}", listener.local_addr()?.port());
     (0..count).map(|_| Ok(listener.accept()?.0)).collect()
 }
 
-/// Runs a process of the floor: `follow`, or `lead CLIENTS FOLLOWER...`, which are ports.
+/// Runs a process of the floor: `follow HOST`, or `lead HOST CLIENTS FOLLOWER...`, which are
+/// addresses.
 pub fn play(words: &[String]) -> Result<()> {
-    let Some((part, numbers)) = words.split_first() else { bail!("a part of the floor has no name") };
-    let numbers: Vec<u16> = numbers.iter().map(|number| number.parse()).collect::<Result<_, _>>()?;
-    match (part.as_str(), &numbers[..]) {
-        ("follow", []) => take_in(1)?.into_iter().try_for_each(|leader| End::new(leader, LETTER, ANSWER).map(follow)),
-        ("lead", [clients, ports @ ..]) => {
-            let follower = |port: &u16| Ok((End::new(TcpStream::connect(("127.0.0.1", *port))?, ANSWER, LETTER)?, 0));
-            let followers = ports.iter().map(follower).collect::<Result<_>>()?;
-            let clients = take_in(usize::from(*clients))?.into_iter().map(|client| End::new(client, REQUEST, REPLY));
+    let [part, host, rest @ ..] = words else { bail!("a part of the floor has no name or no host") };
+    let host: Ipv4Addr = host.parse()?;
+    match (part.as_str(), rest) {
+        ("follow", []) => {
+            take_in(host, 1)?.into_iter().try_for_each(|leader| End::new(leader, LETTER, ANSWER).map(follow))
+        }
+        ("lead", [clients, followers @ ..]) => {
+            let follower = |address: &String| Ok((End::new(TcpStream::connect(address)?, ANSWER, LETTER)?, 0));
+            let followers = followers.iter().map(follower).collect::<Result<_>>()?;
+            let clients = take_in(host, clients.parse()?)?.into_iter().map(|client| End::new(client, REQUEST, REPLY));
             lead(clients.collect::<Result<_>>()?, followers);
             Ok(())
         }
-        _ => bail!("the floor has no part {part} {numbers:?}"),
+        _ => bail!("the floor has no part {part} {rest:?}"),
     }
 }
 
-/// Starts a process of the floor. Returns it with its port.
-fn start(part: &str, numbers: &[u16]) -> Result<(Child, u16)> {
+/// Starts a process of the floor at its place. Returns it with its address.
+fn start((host, before): (Ipv4Addr, Vec<String>), part: &str, words: &[String]) -> Result<(Child, SocketAddr)> {
     let mut command = ending_with_us();
-    command.arg(std::env::current_exe()?).args(["floor", part]).args(numbers.iter().map(u16::to_string));
+    command.args(before).arg(std::env::current_exe()?).args(["floor", part, &host.to_string()]).args(words);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("it has an output")?).read_line(&mut line)?;
     let port = line.trim().parse().with_context(|| format!("the floor's part {part} says no port, but {line:?}"))?;
-    Ok((child, port))
+    Ok((child, SocketAddr::from((host, port))))
 }
 
 /// So many clients for some time.
 pub fn run(way: Way, clients: usize, length: Duration) -> Result<Found> {
-    let (mut processes, mut relays, mut numbers) = (Vec::new(), Vec::new(), vec![clients as u16]);
-    for _ in 0..if way == Way::Two { 0 } else { FOLLOWERS } {
-        let (follower, mut port) = start("follow", &[])?;
-        if way == Way::FourLate {
-            let relay = Relay::start(port)?;
-            port = relay.port;
+    let (mut processes, mut relays, mut words) = (Vec::new(), Vec::new(), vec![clients.to_string()]);
+    for number in 1..=way.followers {
+        let (follower, mut address) = start(way.place(number), "follow", &[])?;
+        if let Some(delay) = way.delay {
+            let relay = Relay::start(way.between(), address, delay)?;
+            address = relay.address;
             relays.push(relay);
         }
         processes.push(follower);
-        numbers.push(port);
+        words.push(address.to_string());
     }
-    let (leader, port) = start("lead", &numbers)?;
+    let (leader, address) = start(way.place(0), "lead", &words)?;
     processes.push(leader);
     let connect = |_| -> Result<TcpStream> {
-        let client = TcpStream::connect(("127.0.0.1", port))?;
+        let client = TcpStream::connect(address)?;
         client.set_nodelay(true)?;
         Ok(client)
     };

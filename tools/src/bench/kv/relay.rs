@@ -5,7 +5,7 @@
 //! a message besides the delay, so the floor goes through one too.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,22 +14,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// By how long each message is delayed.
-pub const DELAY: Duration = Duration::from_micros(100);
 const BUFFER: usize = 64 << 10;
 
-/// A port whose connections go on to another, later.
+/// An address whose connections go on to another, later.
 pub struct Relay {
-    /// The port.
-    pub port: u16,
+    /// The address.
+    pub address: SocketAddr,
     ends: Arc<AtomicBool>,
 }
 
 impl Relay {
-    /// A relay to a port of this machine.
-    pub fn start(to: u16) -> Result<Relay> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (port, ends) = (listener.local_addr()?.port(), Arc::new(AtomicBool::new(false)));
+    /// A relay at a host of this process to an address, which delays each message by so much.
+    pub fn start(host: Ipv4Addr, to: SocketAddr, delay: Duration) -> Result<Relay> {
+        let listener = TcpListener::bind((host, 0))?;
+        let (address, ends) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
         let ended = Arc::clone(&ends);
         std::thread::spawn(move || {
             for near in listener.incoming() {
@@ -37,12 +35,12 @@ impl Relay {
                     return;
                 }
                 // A replica that cannot be reached is not reached through a relay either.
-                if let (Ok(near), Ok(far)) = (near, TcpStream::connect(("127.0.0.1", to))) {
-                    let _ = carry(&near, &far).and_then(|()| carry(&far, &near));
+                if let (Ok(near), Ok(far)) = (near, TcpStream::connect(to)) {
+                    let _ = carry(&near, &far, delay).and_then(|()| carry(&far, &near, delay));
                 }
             }
         });
-        Ok(Relay { port, ends })
+        Ok(Relay { address, ends })
     }
 }
 
@@ -50,12 +48,12 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
         // Wakes it.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        let _ = TcpStream::connect(self.address);
     }
 }
 
 /// Carries what comes from one to the other, until either is closed.
-fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
+fn carry(from: &TcpStream, to: &TcpStream, delay: Duration) -> std::io::Result<()> {
     let (mut from, to) = (from.try_clone()?, to.try_clone()?);
     to.set_nodelay(true)?;
     let (sender, receiver) = channel();
@@ -63,7 +61,7 @@ fn carry(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; BUFFER];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if sender.send((Instant::now() + DELAY, buffer[..count].to_vec())).is_err() {
+            if sender.send((Instant::now() + delay, buffer[..count].to_vec())).is_err() {
                 break;
             }
         }

@@ -154,7 +154,7 @@ fn found(random: &mut StdRng) -> Result<(Cluster, bool)> {
 
 fn inside(run: Run) -> Result<()> {
     let mut random = StdRng::seed_from_u64(run.seed);
-    let net = Net::new(PLACES)?;
+    let net = Net::with_drops(PLACES)?;
     let (cluster, forwards) = found(&mut random)?;
     let outcome = under_faults(run, net, cluster, forwards, &mut random);
     outcome.with_context(|| format!("seed {}", run.seed))

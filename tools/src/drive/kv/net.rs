@@ -1,4 +1,4 @@
-//! A private network: a bridge, and nodes behind it, each a network namespace that can be made to
+//! A private network: a bridge, and nodes behind it, each a network namespace, which can be made to
 //! drop the packets of others.
 //!
 //! The command runs itself again in namespaces of its own (`unshare`): network, mounts and
@@ -55,10 +55,13 @@ fn ip(words: &str) -> Result<()> {
 }
 
 impl Net {
+    /// The address at the bridge.
+    pub const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
+
     /// A bridge with so many nodes. This process is at the bridge, and reaches all of them always.
     pub fn new(count: usize) -> Result<Self> {
         ip("link add bridge0 type bridge")?;
-        ip("addr add 10.0.0.254/24 dev bridge0")?;
+        ip(&format!("addr add {}/24 dev bridge0", Self::BRIDGE))?;
         ip("link set bridge0 up")?;
         for node in 0..count {
             ip(&format!("netns add node{node}"))?;
@@ -68,7 +71,12 @@ impl Net {
             ip(&format!("-n node{node} link set eth0 up"))?;
             ip(&format!("-n node{node} link set lo up"))?;
         }
-        let net = Self { count };
+        Ok(Self { count })
+    }
+
+    /// The same, with nodes that can be made to drop packets.
+    pub fn with_drops(count: usize) -> Result<Self> {
+        let net = Self::new(count)?;
         (0..count).try_for_each(|node| net.rule(node, RULES))?;
         Ok(net)
     }
