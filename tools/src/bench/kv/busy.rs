@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::drive::{self, Case, Dialect, Kind, add};
+use super::of_store;
 use super::peers::Redis;
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
-use crate::drive::kv::cluster::{self, Cluster};
+use crate::drive::kv::cluster::Cluster;
 
 const CASE: Case = Case { name: "busy/set/10", kind: Kind::Set, clients: 10, pipeline: 1 };
 /// The store with its default, and one whose replicas sleep at once.
@@ -38,8 +39,7 @@ impl Drop for Computing {
 /// there are processors.
 pub fn run(plan: &Plan, (keys, length): (u64, Duration), redis: Option<&Redis>, report: &mut Report) -> Result<()> {
     let start = |(name, more): (&'static str, &str)| {
-        let plan = cluster::Plan { store: "list".into(), size: "512M".into(), more: more.into() };
-        let cluster = Cluster::start(&format!("bench-kv-busy-{name}"), 3, &plan)?;
+        let cluster = Cluster::start(&format!("bench-kv-busy-{name}"), 3, &of_store("list", more))?;
         drive::fill(cluster.leader_address()?, 0, keys)?;
         Ok((name, cluster))
     };

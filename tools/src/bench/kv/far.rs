@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::drive::{self, Case, Kind, add};
 use super::floor::{self, Way};
 use super::relay::Relay;
-use super::{KEYS, STORES, each};
+use super::{KEYS, STORES, each, of_store};
 use crate::bench::plan::Plan;
 use crate::bench::report::{self, Report, median};
 use crate::drive::kv::cluster::{self, Cluster, Home};
@@ -60,7 +60,7 @@ fn start(place: &Path, host: Ipv4Addr, delay: Duration, home: impl Fn(usize, usi
             let home = home(number, replica)?;
             let relay = Relay::start(host, SocketAddr::from((home.address, home.ports[1])), delay)?;
             let more = format!("peers.announce = '{}'", relay.address);
-            made.add(&cluster::Plan { store: store.into(), size: "512M".into(), more }, home)?;
+            made.add(&of_store(store, &more), home)?;
             relays.push(relay);
         }
         made.all_vote()?;
@@ -98,7 +98,7 @@ impl Drop for Top {
 pub fn apart(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     let top = Top(cluster::directory(&paths::medium(), "bench-kv-apart")?);
     std::fs::create_dir(&top.0).with_context(|| top.0.display().to_string())?;
-    let words = ["kv-apart".to_owned(), (length.as_millis() / 3).to_string(), plan.size(3, 1).to_string()];
+    let words = ["kv-apart".to_owned(), (length.as_millis() / 4).to_string(), plan.size(3, 1).to_string()];
     let ended = match net::enter(&top.0, &words) {
         Ok(ended) => ended,
         Err(error) => {
