@@ -51,8 +51,8 @@ pub const LOG_PATHS: [(&str, &[(f64, f64)]); 4] = [
 /// Bytes that NF-log writes to the medium, in times of InnoDB's (3.5, Fig. 3.13).
 pub const LOG_BYTES: f64 = 0.7;
 
-/// Surin, thesis on consensus by persistent memory, MIPT 2020. Optane DC, 50,000 keys, keys and values
-/// of about 10 B; a persist takes 1 us at least (4.2).
+/// Surin, thesis on consensus by persistent memory, MIPT 2020. Optane DC, 50,000 keys, keys and
+/// values of about 10 B; a persist takes 1 us at least (4.2).
 pub const CONSENSUS: &str = "Surin's thesis, MIPT 2020";
 /// Its stores, in the order of the figures below.
 pub const STORES: [&str; 3] = ["WAL", "list", "B+-tree"];
