@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::drive::{self, Case, Dialect, Kind, add};
-use super::of_store;
 use super::peers::Redis;
+use super::stores::of_store;
 use crate::bench::plan::Plan;
 use crate::bench::report::Report;
 use crate::drive::kv::cluster::Cluster;

@@ -1,10 +1,6 @@
-//! Replicas that are far from each other: behind relays on loopback, and as machines of their own,
-//! as far as one machine has that.
-//!
-//! As machines each replica has a network namespace behind a bridge (drive/kv/net.rs), and each
-//! cluster the same three. A namespace is not left again, so an inner process has all that, and
-//! hands its figures to the outer one in a file. Clients are at the bridge, as near to the leader
-//! as they can be; between replicas there is the delay of the thesis' network besides.
+//! Replicas that are far from each other: behind relays on loopback, or as machines of their own.
+//! As machines each has a network namespace behind a bridge (drive/kv/net.rs). A namespace is not
+//! left again, so an inner process has them, and hands its figures to the outer one in a file.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -16,7 +12,7 @@ use serde_json::Value;
 use super::drive::{self, Case, Kind, add};
 use super::floor::{self, Way};
 use super::relay::Relay;
-use super::{KEYS, STORES, each, of_store};
+use super::stores::{KEYS, STORES, each, of_store};
 use crate::bench::plan::Plan;
 use crate::bench::report::{self, Report, median};
 use crate::drive::kv::cluster::{self, Cluster, Home};
@@ -94,7 +90,8 @@ impl Drop for Top {
     }
 }
 
-/// Replicas as machines of their own. Where namespaces cannot be made, a note says so.
+/// Replicas as machines of their own, and clients at the bridge, as near to the leader as can be.
+/// Where namespaces cannot be made, a note says so.
 pub fn apart(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     let top = Top(cluster::directory(&paths::medium(), "bench-kv-apart")?);
     std::fs::create_dir(&top.0).with_context(|| top.0.display().to_string())?;
@@ -153,23 +150,25 @@ pub fn inside(words: &[String]) -> Result<()> {
 }
 
 /// The relays' delay by which the floor of one client takes as much longer as a write does between
-/// the thesis' machines: half in each direction, less what a relay takes by itself.
+/// the thesis' machines, found in two steps: a relay takes time by itself, and more when it sleeps.
 fn delay(length: Duration, report: &mut Report) -> Result<Duration> {
     let floor = |way: Way| -> Result<f64> {
         let runs = (0..3).map(|_| Ok(floor::run(way, 1, length)?.p50_us)).collect::<Result<Vec<_>>>()?;
         Ok(median(&runs))
     };
-    let (near, relayed) = (floor(Way::NODES)?, floor(Way::NODES.late(Duration::ZERO))?);
-    let delay_us = delay_us(near, relayed);
+    let (near, alone) = (floor(Way::NODES)?, floor(Way::NODES.late(Duration::ZERO))?);
+    let first = Duration::from_micros(corrected(0.0, alone - near) as u64);
+    let delay_us = corrected(first.as_micros() as f64, floor(Way::NODES.late(first))? - near);
     report.note(format!(
-        "apart: each replica in a network namespace of its own, a relay of our own between them; the floor of one client takes {near:.0} us there without relays and {relayed:.0} us through \
-         them; they delay by {delay_us:.0} us more in each direction, for {THESIS_MORE_US:.0} us in all, as a write takes longer between the thesis' machines"
+        "apart: each replica in a network namespace of its own, a relay of our own between them; the floor of one client takes {near:.0} us there without relays and {alone:.0} us through \
+         them; they delay by {delay_us:.0} us in each direction, so that it takes about {THESIS_MORE_US:.0} us longer, as a write does between the thesis' machines"
     ));
-    Ok(Duration::from_secs_f64(delay_us / 1e6))
+    Ok(Duration::from_micros(delay_us as u64))
 }
 
-fn delay_us(near: f64, relayed: f64) -> f64 {
-    ((THESIS_MORE_US - (relayed - near)) / 2.0).max(0.0)
+/// A delay in each direction, in microseconds, after one with which the floor took `more` longer.
+fn corrected(delay_us: f64, more: f64) -> f64 {
+    (delay_us + (THESIS_MORE_US - more) / 2.0).max(0.0)
 }
 
 #[cfg(test)]
@@ -178,9 +177,10 @@ mod tests {
 
     #[test]
     fn a_relay_counts_in_the_delay() {
-        assert_eq!(delay_us(40.0, 40.0), 65.0);
-        assert_eq!(delay_us(40.0, 140.0), 15.0);
-        assert_eq!(delay_us(40.0, 200.0), 0.0, "a relay cannot be made faster than it is");
+        assert_eq!(corrected(0.0, 0.0), 65.0);
+        assert_eq!(corrected(0.0, 100.0), 15.0);
+        assert_eq!(corrected(15.0, 150.0), 5.0, "one that sleeps takes longer");
+        assert_eq!(corrected(0.0, 160.0), 0.0, "a relay cannot be made faster than it is");
     }
 
     #[test]
