@@ -99,13 +99,18 @@ pub fn apart(plan: &Plan, length: Duration, report: &mut Report) -> Result<()> {
     let ended = match net::enter(&top.0, &words) {
         Ok(ended) => ended,
         Err(error) => {
-            report.note(format!("no apart_...: {error}"));
+            report.note(none(&error));
             return Ok(());
         }
     };
     ensure!(ended.success(), "replicas in namespaces: {ended}");
     let found: Value = serde_json::from_slice(&std::fs::read(top.0.join(FOUND))?)?;
     take(&found, report)
+}
+
+/// The note where there is no such network.
+fn none(error: &anyhow::Error) -> String {
+    format!("no apart_...: {error:#}")
 }
 
 /// Adds what the inner process has found.
@@ -129,9 +134,17 @@ fn take(found: &Value, report: &mut Report) -> Result<()> {
 pub fn inside(words: &[String]) -> Result<()> {
     let [length, rounds] = words else { anyhow::bail!("kv-apart: {words:?}") };
     let (length, rounds) = (Duration::from_millis(length.parse()?), rounds.parse::<usize>()?);
-    let place = Path::new(net::PLACE);
-    let (_net, mut report) = (Net::new(REPLICAS)?, Report::new("kv", String::new(), String::new()));
-    let delay = delay(length, &mut report)?;
+    let (place, mut report) = (Path::new(net::PLACE), Report::new("kv", String::new(), String::new()));
+    match Net::new(REPLICAS) {
+        Ok(_) => in_net(place, length, rounds, &mut report)?,
+        Err(error) => report.note(none(&error)),
+    }
+    report::write_json(&place.join(FOUND), &report.to_json())
+}
+
+/// Runs all cases in the private network.
+fn in_net(place: &Path, length: Duration, rounds: usize, report: &mut Report) -> Result<()> {
+    let delay = delay(length, report)?;
     let home = |cluster: usize, replica: usize| {
         let ports = [6379, 7379, 9379].map(|port| port + cluster as u16);
         Ok(Home { address: Net::address(replica), ports, before: Net::before(replica), ..Home::loopback()? })
@@ -140,13 +153,13 @@ pub fn inside(words: &[String]) -> Result<()> {
     for _ in 0..rounds {
         for case in &APART_CASES {
             if case.kind == Kind::Set {
-                add(&mut report, "floor", case.name, &floor::run(Way::NODES.late(delay), case.clients, length)?);
+                add(report, "floor", case.name, &floor::run(Way::NODES.late(delay), case.clients, length)?);
             }
-            each(case, &clusters, length, &mut report)?;
+            each(case, &clusters, length, report)?;
         }
     }
     drop((clusters, relays));
-    report::write_json(&place.join(FOUND), &report.to_json())
+    Ok(())
 }
 
 /// The relays' delay by which the floor of one client takes as much longer as a write does between
