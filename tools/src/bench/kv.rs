@@ -10,6 +10,7 @@ mod far;
 mod floor;
 mod footprint;
 mod lag;
+mod limits;
 mod peers;
 mod relay;
 mod restarts;
@@ -186,6 +187,7 @@ fn alone(plan: &Plan, store: &str, cluster: &mut Cluster, report: &mut Report) -
     footprint::memory(store, KEYS, plan.size(450_000, 50_000), report)?;
     let ways: &[bool] = if plan.quick { &[false] } else { &[false, true] };
     lag::catch_up(store, cluster, plan.size(5, 1), ways, report)?;
+    limits::longest_step(store, report)?;
     if store == "list" {
         restarts::failovers(store, cluster, plan.size(20, 3), report)?;
     }
@@ -281,6 +283,10 @@ fn judge(report: &mut Report) {
     }
     report.at_most("list: milliseconds to start", report.value("list", "start", "start_ms"), 30.0);
     report.at_most("btree: milliseconds to start", report.value("btree", "start", "start_ms"), 10.0);
+    for store in STORES {
+        let longest = report.value(store, "limits", "longest_step_ms");
+        report.at_most(&format!("{store}: milliseconds of the longest step"), longest, limits::STEP_MS_MAX);
+    }
     busy::judge(report);
     let failover = report.value("list", "failover", "failover_ms");
     report.at_most("list: milliseconds until another leader takes writes", failover, 1000.0);

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,7 +13,7 @@ use crate::drive::kv::cluster::{Cluster, Plan, Replica};
 use crate::shared::process;
 
 /// A number of a replica's page for Prometheus.
-pub fn metric(replica: &Replica, name: &str) -> Result<u64> {
+pub fn metric<T: FromStr>(replica: &Replica, name: &str) -> Result<T> {
     let mut stream = TcpStream::connect(("127.0.0.1", replica.home.ports[2]))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
@@ -28,7 +29,7 @@ fn written(store: &str, cluster: &Cluster) -> Result<u64> {
     const WRITTEN: &str = "perdura_kv_medium_written_bytes_total";
     match store {
         "wal_disk" => process::disk_bytes(cluster.place()),
-        _ => cluster.replicas.iter().map(|replica| metric(replica, WRITTEN)).sum(),
+        _ => cluster.replicas.iter().map(|replica| metric::<u64>(replica, WRITTEN)).sum(),
     }
 }
 
@@ -61,7 +62,7 @@ pub fn memory(store: &str, keys: u64, more: u64, report: &mut Report) -> Result<
     let cluster = Cluster::start(&format!("bench-kv-memory-{store}"), 1, &plan)?;
     let leader = &cluster.replicas[0];
     let measured = || -> Result<(f64, f64)> {
-        Ok((process::status_bytes(leader.pid(), "RssAnon")? as f64, metric(leader, USED)? as f64))
+        Ok((process::status_bytes(leader.pid(), "RssAnon")? as f64, metric(leader, USED)?))
     };
     drive::fill(leader.clients(), 10_000_000, keys)?;
     let before = measured()?;

@@ -153,7 +153,7 @@ impl Soaked {
     fn look(&mut self, sums: &mut [[f64; 2]; 2]) -> Result<()> {
         let replicas = &self.cluster.replicas;
         let leads =
-            |place: &usize| metric(&replicas[*place], "perdura_kv_role{role=\"leader\"}").is_ok_and(|is| is == 1);
+            |place: &usize| metric(&replicas[*place], "perdura_kv_role{role=\"leader\"}").is_ok_and(|is: u64| is == 1);
         // While none leads, the last one counts.
         if let Some(leader) =
             (self.leader..self.leader + replicas.len()).map(|place| place % replicas.len()).find(leads)
@@ -165,7 +165,7 @@ impl Soaked {
             let replica = &replicas[(self.leader + role) % replicas.len()];
             // RssAnon: maps, which are files, are not counted.
             sums[0] += process::status_bytes(replica.pid(), "RssAnon")? as f64;
-            sums[1] += metric(replica, "perdura_kv_medium_used_bytes")? as f64;
+            sums[1] += metric::<f64>(replica, "perdura_kv_medium_used_bytes")?;
         }
         Ok(())
     }
