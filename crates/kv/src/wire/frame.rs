@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use perdura_pmem::checksum::crc32c;
 
 use crate::codec::{Malformed, Read, Reader};
 
@@ -67,7 +68,7 @@ pub fn put_frame(out: &mut BytesMut, kind: u8, put: impl FnOnce(&mut BytesMut)) 
     let (header, body) = out[start..].split_at_mut(HEADER_BYTES);
     assert!(body.len() <= FRAME_BYTES_MAX, "a message of {} bytes", body.len());
     header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    header[4..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    header[4..].copy_from_slice(&crc32c(body).to_le_bytes());
 }
 
 /// The frames of a connection. It holds one that is not whole, and what was put in behind it.
@@ -95,7 +96,7 @@ impl Frames {
         }
         self.input.advance(HEADER_BYTES);
         let body = self.input.split_to(length as usize).freeze();
-        if crc32c::crc32c(&body) != checksum {
+        if crc32c(&body) != checksum {
             return Err(FrameError::Checksum);
         }
         let (version, kind, message) = parts(body)?;
@@ -113,7 +114,7 @@ fn parts(body: Bytes) -> Read<(u8, u8, Bytes)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, BytesMut, FRAME_BYTES_MAX, FrameError, Frames, put_frame};
+    use super::{Bytes, BytesMut, FRAME_BYTES_MAX, FrameError, Frames, crc32c, put_frame};
     use bytes::BufMut;
 
     fn frame(kind: u8, message: &[u8]) -> Vec<u8> {
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(next(&frame(1, &[0; 100]), 50), Err(FrameError::Length(102)));
         let mut other = frame(1, b"");
         other[8] = 9;
-        let checksum = crc32c::crc32c(&other[8..]).to_le_bytes();
+        let checksum = crc32c(&other[8..]).to_le_bytes();
         other[4..8].copy_from_slice(&checksum);
         assert_eq!(next(&other, usize::MAX), Err(FrameError::Version(9)));
     }
