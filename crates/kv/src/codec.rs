@@ -7,7 +7,7 @@ mod members;
 
 pub(crate) use entries::ENTRY_BYTES_LEAST;
 pub use entries::{get_entry, put_entry};
-pub use fields::{Malformed, Read, Reader};
+pub use fields::{Malformed, Piece, Read, Reader};
 pub(crate) use fields::{put_bytes, put_short};
 pub(crate) use members::{MEMBERS_MAX, all_members, put_change, put_members};
 pub use members::{change_of, get_change, get_members};

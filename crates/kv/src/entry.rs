@@ -6,7 +6,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::codec::{Malformed, Read, Reader, put_bytes, put_short};
+use crate::codec::{Malformed, Piece, Read, Reader, put_bytes, put_short};
 
 /// Most bytes of an entry's data.
 pub(crate) const ENTRY_BYTES_MAX: usize = 96 << 20;
@@ -66,20 +66,28 @@ impl WriteBatch {
 
     /// Decodes the data of an entry.
     pub fn from_bytes(bytes: Bytes) -> Read<Self> {
-        let mut reader = Reader::new(bytes);
-        is_known(&mut reader)?;
-        let clock_ms = reader.u64("the clock")?;
-        let count = reader.count("the number of changes", CHANGE_BYTES_LEAST)?;
-        let mut changes = Vec::with_capacity(count);
-        for _ in 0..count {
-            let has_value = reader.flag("whether there is a value")?;
-            let key = reader.bytes("a key")?;
-            let value = if has_value { Some(reader.bytes("a value")?) } else { None };
-            changes.push(Change { key, value });
-        }
-        reader.end()?;
+        let (clock_ms, changes) = parse(bytes, |key, value| Change { key, value })?;
         Ok(Self { clock_ms, changes })
     }
+}
+
+/// The clock of an entry, given its data, and what `change` makes of each key and its new value.
+pub(crate) fn parse<P: Piece, C>(bytes: P, mut change: impl FnMut(P, Option<P>) -> C) -> Read<(u64, Vec<C>)> {
+    let mut reader = Reader::new(bytes);
+    if reader.u8("the version")? != VERSION {
+        return Err(Malformed::of_other_version());
+    }
+    let clock_ms = reader.u64("the clock")?;
+    let count = reader.count("the number of changes", CHANGE_BYTES_LEAST)?;
+    let mut changes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let has_value = reader.flag("whether there is a value")?;
+        let key = reader.bytes("a key")?;
+        let value = if has_value { Some(reader.bytes("a value")?) } else { None };
+        changes.push(change(key, value));
+    }
+    reader.end()?;
+    Ok((clock_ms, changes))
 }
 
 /// Type of an entry for Raft.
@@ -152,10 +160,6 @@ impl Tag {
         };
         Ok(Self { kind, term, clock_ms, context: reader.rest() })
     }
-}
-
-fn is_known(reader: &mut Reader) -> Read<()> {
-    if reader.u8("the version")? == VERSION { Ok(()) } else { Err(Malformed::of_other_version()) }
 }
 
 #[cfg(test)]

@@ -42,29 +42,53 @@ impl std::error::Error for Malformed {}
 /// Outcome of a read.
 pub type Read<T> = Result<T, Malformed>;
 
-/// Reads fields from the front of bytes, which its byte strings share.
-#[derive(Debug)]
-pub struct Reader {
-    bytes: Bytes,
+/// Bytes in one piece, from whose front others can be taken.
+pub trait Piece: Buf {
+    /// Takes the first `count` bytes, which are there.
+    fn take_front(&mut self, count: usize) -> Self;
 }
 
-impl Reader {
+/// Bytes that are taken share the memory.
+impl Piece for Bytes {
+    fn take_front(&mut self, count: usize) -> Self {
+        self.split_to(count)
+    }
+}
+
+/// Bytes that are taken stay where they are.
+impl Piece for &[u8] {
+    fn take_front(&mut self, count: usize) -> Self {
+        let (front, rest) = self.split_at(count);
+        *self = rest;
+        front
+    }
+}
+
+/// Reads fields from the front of bytes, which its byte strings share or borrow.
+#[derive(Debug)]
+pub struct Reader<P = Bytes> {
+    bytes: P,
+}
+
+impl<P> Reader<P> {
     /// A reader at the first byte.
-    pub fn new(bytes: Bytes) -> Self {
+    pub fn new(bytes: P) -> Self {
         Self { bytes }
     }
+}
 
+impl<P: Piece> Reader<P> {
     /// The next `count` bytes.
-    pub(crate) fn take(&mut self, field: &'static str, count: usize) -> Read<Bytes> {
-        if count > self.bytes.len() {
+    pub(crate) fn take(&mut self, field: &'static str, count: usize) -> Read<P> {
+        if count > self.left() {
             return Err(Malformed { field });
         }
-        Ok(self.bytes.split_to(count))
+        Ok(self.bytes.take_front(count))
     }
 
     fn array<const N: usize>(&mut self, field: &'static str) -> Read<[u8; N]> {
         // Copied: a share of the bytes would be counted, for a number.
-        let found = *self.bytes.first_chunk().ok_or(Malformed { field })?;
+        let found = *self.bytes.chunk().first_chunk().ok_or(Malformed { field })?;
         self.bytes.advance(N);
         Ok(found)
     }
@@ -117,7 +141,7 @@ impl Reader {
     }
 
     /// A byte string behind its length.
-    pub(crate) fn bytes(&mut self, field: &'static str) -> Read<Bytes> {
+    pub(crate) fn bytes(&mut self, field: &'static str) -> Read<P> {
         let length = self.u32(field)?;
         self.take(field, length as usize)
     }
@@ -126,7 +150,7 @@ impl Reader {
     /// follow.
     pub(crate) fn count(&mut self, field: &'static str, least: usize) -> Read<usize> {
         let count = self.u32(field)? as usize;
-        if count > self.bytes.len() / least {
+        if count > self.left() / least {
             return Err(Malformed { field });
         }
         Ok(count)
@@ -134,17 +158,17 @@ impl Reader {
 
     /// Number of bytes that are left.
     pub(crate) fn left(&self) -> usize {
-        self.bytes.len()
+        self.bytes.remaining()
     }
 
     /// All that is left.
-    pub(crate) fn rest(self) -> Bytes {
+    pub(crate) fn rest(self) -> P {
         self.bytes
     }
 
     /// The end: no byte may follow.
     pub(crate) fn end(self) -> Read<()> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(Malformed { field: "the end" }) }
+        if self.left() == 0 { Ok(()) } else { Err(Malformed { field: "the end" }) }
     }
 }
 

@@ -6,20 +6,20 @@
 //! state.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use perdura_map::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
+use perdura_map::{KEY_BYTES_MAX, KeyChange, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
 use super::error::{Error, ErrorKind, Result};
-use crate::codec::{Malformed, get_change, put_change};
-use crate::entry::{Change, ENTRY_BYTES_MAX, Kind, Tag, WriteBatch};
+use crate::codec::{Malformed, Piece, get_change, put_change};
+use crate::entry::{Change, ENTRY_BYTES_MAX, Kind, Tag, WriteBatch, parse};
 
-/// Decoded entry.
-pub(super) struct Done {
+/// Decoded entry, and what was made of its changes.
+pub(super) struct Done<C> {
     pub(super) kind: Kind,
     /// The entry's own clock, if it has one.
     pub(super) clock_ms: Option<u64>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<C>,
     /// Of a change of members: the change.
     pub(super) context: Bytes,
 }
@@ -65,20 +65,21 @@ fn clock_and_change(entry: &Entry) -> Result<(u64, Bytes)> {
     Ok((u64::from_le_bytes(clock.as_ref().try_into().expect("eight bytes")), context))
 }
 
-/// The changes that an entry makes to keys.
+/// The changes that an entry makes to keys. They share its memory.
 pub fn changes_of(entry: &Entry) -> Result<Vec<Change>> {
-    read(entry).map(|done| done.changes)
+    read_shared(entry).map(|done| done.changes)
 }
 
 /// Whether every store takes an entry: it can be read, and nothing in it is too long.
 pub(crate) fn is_sound(entry: &Entry) -> bool {
-    let fits = |Change { key, value }: &Change| {
-        key.len() <= KEY_BYTES_MAX && value.as_ref().is_none_or(|value| value.len() <= VALUE_BYTES_MAX)
+    let mut fits = entry.data.len() <= ENTRY_BYTES_MAX;
+    let look = |key: &[u8], value: Option<&[u8]>| {
+        fits &= key.len() <= KEY_BYTES_MAX && value.is_none_or(|value| value.len() <= VALUE_BYTES_MAX);
     };
-    entry.data.len() <= ENTRY_BYTES_MAX
-        && read(entry).is_ok_and(|done| {
-            tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX && done.changes.iter().all(fits)
-        })
+    decode(entry, &entry.data[..], look).is_ok_and(|done| {
+        // Without a context it is short.
+        done.context.is_empty() || tag(entry.term, 0, &done).to_bytes().len() <= TAG_BYTES_MAX
+    }) && fits
 }
 
 /// Whether another version of the program has made an entry, which this one cannot read.
@@ -97,14 +98,23 @@ pub(super) fn begin(entries: &[Entry], last: u64, applied: u64) -> Result<Option
     Ok(Some(from))
 }
 
-/// Decodes an entry. Error: `Entry`.
-pub(super) fn read(entry: &Entry) -> Result<Done> {
+/// Decodes an entry where it lies. Error: `Entry`.
+pub(super) fn read(entry: &Entry) -> Result<Done<KeyChange<'_>>> {
+    decode(entry, &entry.data[..], |key, value| KeyChange { key, value })
+}
+
+/// Decodes an entry to changes that share its memory. Error: `Entry`.
+pub(super) fn read_shared(entry: &Entry) -> Result<Done<Change>> {
+    decode(entry, entry.data.clone(), |key, value| Change { key, value })
+}
+
+/// Decodes an entry with this data.
+fn decode<P: Piece, C>(entry: &Entry, data: P, change: impl FnMut(P, Option<P>) -> C) -> Result<Done<C>> {
     let done = |kind, clock_ms, context| Done { kind, clock_ms, changes: Vec::new(), context };
     match entry.entry_type {
         EntryType::EntryNormal if entry.data.is_empty() => Ok(done(Kind::Empty, None, Bytes::new())),
         EntryType::EntryNormal => {
-            let WriteBatch { clock_ms, changes } =
-                WriteBatch::from_bytes(entry.data.clone()).map_err(unreadable(entry.index))?;
+            let (clock_ms, changes) = parse(data, change).map_err(unreadable(entry.index))?;
             Ok(Done { changes, ..done(Kind::Usual, Some(clock_ms), Bytes::new()) })
         }
         EntryType::EntryConfChangeV2 if entry.context.is_empty() => Ok(done(Kind::Members, None, Bytes::new())),
@@ -118,7 +128,7 @@ pub(super) fn read(entry: &Entry) -> Result<Done> {
 }
 
 /// The tag of an entry. One without a clock of its own has the clock of the one before.
-pub(super) fn tag(term: u64, before_ms: u64, done: &Done) -> Tag {
+pub(super) fn tag<C>(term: u64, before_ms: u64, done: &Done<C>) -> Tag {
     Tag { kind: done.kind, term, clock_ms: done.clock_ms.unwrap_or(before_ms), context: done.context.clone() }
 }
 
@@ -141,13 +151,14 @@ pub(super) fn entry(index: u64, tag: &Tag, changes: Vec<Change>) -> Result<Entry
 #[cfg(test)]
 mod tests {
     use super::{
-        Bytes, Change, ConfChangeV2, Entry, EntryType, WriteBatch, change_of_members, members_entry_context, read, tag,
+        Bytes, Change, ConfChangeV2, Entry, EntryType, WriteBatch, change_of_members, members_entry_context, read,
+        read_shared, tag,
     };
     use protobuf::Message as _;
     use raft::eraftpb::{ConfChangeSingle, ConfChangeType};
 
     fn comes_back(entry: &Entry) {
-        let done = read(entry).expect("an entry");
+        let done = read_shared(entry).expect("an entry");
         let tag = tag(entry.term, 5, &done);
         assert_eq!(super::entry(entry.index, &tag, done.changes).expect("an entry"), *entry);
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use perdura_map::{Config, Demand, KeyChange, Kind, Layout, Loader, OrderedMap};
+use perdura_map::{Config, Demand, Kind, Layout, Loader, OrderedMap};
 use perdura_pmem::Medium;
 use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 
@@ -198,15 +198,14 @@ impl MapStore {
     fn append_one(&mut self, entry: &Entry) -> Result<()> {
         let done = entries::read(entry)?;
         let tag = entries::tag(entry.term, self.ring.clock_ms(self.ring.last()), &done).to_bytes();
-        let changes: Vec<KeyChange<'_>> = done.changes.iter().map(key_change).collect();
         let is_full = |made: &perdura_map::Result<()>| {
             made.as_ref().is_err_and(|error| error.kind() == perdura_map::ErrorKind::Full)
         };
-        let mut made = self.map.batch(entry.index, &tag, &changes);
+        let mut made = self.map.batch(entry.index, &tag, &done.changes);
         // The map's own thread makes room, if it has one: nobody waits for it here.
         if is_full(&made) && !self.map.ask_collection(Demand::default()) {
             self.map.collect()?;
-            made = self.map.batch(entry.index, &tag, &changes);
+            made = self.map.batch(entry.index, &tag, &done.changes);
         }
         made?;
         self.ring.push(entry.clone(), done.clock_ms);
@@ -219,10 +218,6 @@ impl MapStore {
             ReadLevel::Applied => self.applied,
         }
     }
-}
-
-fn key_change(Change { key, value }: &Change) -> KeyChange<'_> {
-    KeyChange { key, value: value.as_deref() }
 }
 
 impl Store for MapStore {

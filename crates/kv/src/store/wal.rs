@@ -243,7 +243,7 @@ impl Store for WalStore {
         self.ring.truncate(from);
         self.versions.take_back(from);
         for entry in entries {
-            let done = entries::read(entry)?;
+            let done = entries::read_shared(entry)?;
             Item::Entry(entry.clone()).put(&mut self.tail.items);
             self.versions.change(entry.index, done.changes);
             self.ring.push(entry.clone(), done.clock_ms);
