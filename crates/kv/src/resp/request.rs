@@ -108,15 +108,19 @@ impl Requests {
             }
             let Some(&first) = self.input.first() else { return Ok(None) };
             if first == b'*' {
-                let Some(line) = self.line("too big mbulk count string")? else { return Ok(None) };
-                self.begun = begin(&line, limits)?;
+                let Some((length, whole)) = self.line("too big mbulk count string")? else { return Ok(None) };
+                self.begun = begin(&self.input[..length], limits)?;
+                self.input.advance(whole);
                 continue;
             }
-            let Some(line) = self.line("too big inline request")? else { return Ok(None) };
-            let Some(words) = line::words(&line) else { return malformed("unbalanced quotes in request") };
-            if words.len() > limits.arguments_max || line.len() > limits.request_bytes_max {
+            let Some((length, whole)) = self.line("too big inline request")? else { return Ok(None) };
+            let Some(words) = line::words(&self.input[..length]) else {
+                return malformed("unbalanced quotes in request");
+            };
+            if words.len() > limits.arguments_max || length > limits.request_bytes_max {
                 return malformed("too big inline request");
             }
+            self.input.advance(whole);
             if !words.is_empty() {
                 return Ok(Some(words));
             }
@@ -131,8 +135,9 @@ impl Requests {
                 return Ok(self.begun.take().map(|begun| begun.arguments));
             }
             let Some(length) = begun.length else {
-                let Some(line) = self.line("too big bulk count string")? else { return Ok(None) };
-                let length = argument_length(&line, limits)?;
+                let Some((digits, whole)) = self.line("too big bulk count string")? else { return Ok(None) };
+                let length = argument_length(&self.input[..digits], limits)?;
+                self.input.advance(whole);
                 let begun = self.begun.as_mut().expect("it has begun");
                 let Some(left) = begun.bytes_left.checked_sub(length) else {
                     return malformed("too big request");
@@ -156,8 +161,9 @@ impl Requests {
         }
     }
 
-    /// Takes a line off the front, without its end. `None` if its end has not come.
-    fn line(&mut self, too_long: &str) -> Result<Option<Bytes>, Malformed> {
+    /// Finds the line at the front: its length without its end, and with it. `None` if its end has
+    /// not come. It is read where it lies.
+    fn line(&mut self, too_long: &str) -> Result<Option<(usize, usize)>, Malformed> {
         let Some(at) = self.input[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = self.input.len();
             return if self.searched > LINE_BYTES_MAX { malformed(too_long) } else { Ok(None) };
@@ -167,10 +173,8 @@ impl Requests {
         if end > LINE_BYTES_MAX {
             return malformed(too_long);
         }
-        let mut line = self.input.split_to(end + 1).freeze();
-        let without = line.strip_suffix(b"\r\n").map_or(end, <[u8]>::len);
-        line.truncate(without);
-        Ok(Some(line))
+        let without = self.input[..=end].strip_suffix(b"\r\n").map_or(end, <[u8]>::len);
+        Ok(Some((without, end + 1)))
     }
 }
 
