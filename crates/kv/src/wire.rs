@@ -8,10 +8,12 @@ mod forward;
 mod frame;
 mod message;
 mod peer_message;
+mod send_queue;
 
 pub use forward::{
     FORWARD_BYTES_MAX, Forward, Forwarded, ForwardedCommand, REPLY_BYTES_MAX, get_forward, get_forwarded, put_forward,
     put_forwarded,
 };
 pub use frame::{FRAME_BYTES_MAX, FrameError, Frames, put_frame};
-pub use peer_message::{Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message};
+pub use peer_message::{Chunk, Fetch, PeerMessage, get_peer_message, put_peer_message, queue_peer_message};
+pub use send_queue::SendQueue;

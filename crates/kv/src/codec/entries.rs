@@ -17,6 +17,13 @@ pub(crate) const ENTRY_BYTES_LEAST: usize = 25;
 /// | 8 | index |
 /// | each | data and context, behind their lengths in 4 bytes |
 pub fn put_entry(entry: &Entry, out: &mut BytesMut) {
+    put_entry_front(entry, out);
+    put_bytes(out, &entry.data);
+    put_bytes(out, &entry.context);
+}
+
+/// Appends what an entry has before its data.
+pub(crate) fn put_entry_front(entry: &Entry, out: &mut BytesMut) {
     out.put_u8(match entry.entry_type {
         EntryType::EntryNormal => 0,
         EntryType::EntryConfChange => 1,
@@ -24,8 +31,6 @@ pub fn put_entry(entry: &Entry, out: &mut BytesMut) {
     });
     out.put_u64_le(entry.term);
     out.put_u64_le(entry.index);
-    put_bytes(out, &entry.data);
-    put_bytes(out, &entry.context);
 }
 
 /// The entry that was put.

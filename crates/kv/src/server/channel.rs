@@ -4,15 +4,18 @@
 //! whether bytes may be written, until a call says otherwise. A read that brings less than it could
 //! has taken all there was, unless the other side has closed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use mio::event::Event;
 use mio::{Registry, Token};
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
 
 use super::socket::Socket;
+
+/// Most pieces that are written by one system call.
+const PIECES_MAX: usize = 64;
 
 /// A connection.
 #[derive(Debug)]
@@ -95,25 +98,25 @@ impl Channel {
 
     /// Writes as much of `output` as the socket takes, and removes that from it. Returns whether
     /// nothing is left to be written.
-    pub(super) fn write(&mut self, output: &mut BytesMut) -> io::Result<bool> {
+    pub(super) fn write(&mut self, output: &mut impl Buf) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else {
-            while self.may_write && !output.is_empty() {
-                match write_some(&mut self.socket, &mut self.may_write, |socket| socket.write(output))? {
+            while self.may_write && output.has_remaining() {
+                match write_some(&mut self.socket, &mut self.may_write, |socket| write_pieces(socket, output))? {
                     Some(written) => output.advance(written),
                     None => break,
                 }
             }
-            return Ok(output.is_empty());
+            return Ok(!output.has_remaining());
         };
         loop {
             while self.may_write && tls.wants_write() {
                 write_some(&mut self.socket, &mut self.may_write, |socket| tls.write_tls(socket))?;
             }
-            if tls.wants_write() || tls.is_handshaking() || output.is_empty() {
-                return Ok(output.is_empty() && !tls.wants_write());
+            if tls.wants_write() || tls.is_handshaking() || !output.has_remaining() {
+                return Ok(!output.has_remaining() && !tls.wants_write());
             }
             // It takes what its buffer has room for.
-            let taken = tls.writer().write(output)?;
+            let taken = tls.writer().write(output.chunk())?;
             output.advance(taken);
         }
     }
@@ -142,6 +145,16 @@ fn read_socket(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Writes what a socket takes of some bytes, however many pieces they are in.
+fn write_pieces(socket: &mut Socket, output: &impl Buf) -> io::Result<usize> {
+    if output.chunk().len() == output.remaining() {
+        return socket.write(output.chunk());
+    }
+    let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+    let count = output.chunks_vectored(&mut pieces);
+    socket.write_vectored(&pieces[..count])
 }
 
 fn write_some(

@@ -38,6 +38,10 @@ impl Write for Socket {
         either!(self, socket => socket.write(bytes))
     }
 
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, socket => socket.write_vectored(pieces))
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -11,7 +11,8 @@ use crate::codec::{Malformed, Read, Reader};
 pub(super) const VERSION: u8 = 1;
 /// Most bytes behind a checksum: an entry of the largest request, and what it takes to say it.
 pub const FRAME_BYTES_MAX: usize = 97 << 20;
-const HEADER_BYTES: usize = 8;
+/// Bytes of a frame's length and checksum.
+pub(super) const HEADER_BYTES: usize = 8;
 
 /// Why a connection's bytes cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +62,25 @@ impl From<Malformed> for FrameError {
 /// | rest | the message, by its kind |
 pub fn put_frame(out: &mut BytesMut, kind: u8, put: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
+    begin_frame(out, kind);
+    put(out);
+    let body = &out[start + HEADER_BYTES..];
+    let (length, checksum) = (body.len(), crc32c(body));
+    end_frame(&mut out[start..], length, checksum);
+}
+
+/// Appends what a frame of a kind has before its message. Length and checksum are not known yet.
+pub(super) fn begin_frame(out: &mut BytesMut, kind: u8) {
     out.put_bytes(0, HEADER_BYTES);
     out.put_u8(VERSION);
     out.put_u8(kind);
-    put(out);
-    let (header, body) = out[start..].split_at_mut(HEADER_BYTES);
-    assert!(body.len() <= FRAME_BYTES_MAX, "a message of {} bytes", body.len());
-    header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    header[4..].copy_from_slice(&crc32c(body).to_le_bytes());
+}
+
+/// Writes length and checksum of what is behind them into a frame.
+pub(super) fn end_frame(frame: &mut [u8], length: usize, checksum: u32) {
+    assert!(length <= FRAME_BYTES_MAX, "a message of {length} bytes");
+    frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    frame[4..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// The frames of a connection. It holds one that is not whole, and what was put in behind it.

@@ -6,8 +6,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Entry, Message, MessageType, Snapshot, SnapshotMetadata};
 
-use crate::codec::{ENTRY_BYTES_LEAST, get_entry, get_members, put_entry, put_members};
-use crate::codec::{Malformed, Read, Reader, put_bytes};
+use super::send_queue::SendQueue;
+use crate::codec::{ENTRY_BYTES_LEAST, get_entry, get_members, put_entry_front, put_members};
+use crate::codec::{Malformed, Read, Reader, put_bytes, put_length};
 
 /// The types that go over the network, by the number that they have there.
 const TYPES: [MessageType; 13] = [
@@ -30,7 +31,8 @@ const TYPES: [MessageType; 13] = [
 ///
 /// # Panics
 /// If it is one that a replica has for itself.
-pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
+pub(super) fn put_message(message: &Message, queue: &mut SendQueue) {
+    let out = queue.copied();
     let kind = TYPES.iter().position(|kind| *kind == message.msg_type).expect("a message for another replica");
     out.put_u8(kind as u8);
     let numbers = [
@@ -50,10 +52,14 @@ pub(super) fn put_message(message: &Message, out: &mut BytesMut) {
     put_bytes(out, &message.context);
     out.put_u32_le(message.entries.len() as u32);
     for entry in &message.entries {
-        put_entry(entry, out);
+        // As `codec::put_entry` does; long data are shared.
+        put_entry_front(entry, queue.copied());
+        put_length(queue.copied(), &entry.data);
+        queue.put(&entry.data);
+        put_bytes(queue.copied(), &entry.context);
     }
     if message.msg_type == MessageType::MsgSnapshot {
-        put_snapshot(message.get_snapshot().get_metadata(), out);
+        put_snapshot(message.get_snapshot().get_metadata(), queue.copied());
     }
 }
 
@@ -109,12 +115,19 @@ fn get_snapshot(reader: &mut Reader) -> Read<SnapshotMetadata> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, BytesMut, Entry, Message, Snapshot, SnapshotMetadata, TYPES, get_message, put_message};
+    use super::{Bytes, Entry, Message, SendQueue, Snapshot, SnapshotMetadata, TYPES, get_message, put_message};
+    use bytes::Buf;
     use proptest::prelude::*;
     use raft::eraftpb::{ConfState, EntryType};
 
     fn bytes() -> impl Strategy<Value = Bytes> {
         proptest::collection::vec(any::<u8>(), 0..12).prop_map(Bytes::from)
+    }
+
+    fn put(message: &Message) -> Bytes {
+        let mut queue = SendQueue::default();
+        put_message(message, &mut queue);
+        queue.copy_to_bytes(queue.len())
     }
 
     fn ids() -> impl Strategy<Value = Vec<u64>> {
@@ -160,25 +173,19 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_comes_back(message in message()) {
-            let mut out = BytesMut::new();
-            put_message(&message, &mut out);
-            prop_assert_eq!(get_message(out.freeze()), Ok(message));
+            prop_assert_eq!(get_message(put(&message)), Ok(message));
         }
 
         #[test]
         fn a_message_cut_or_changed_is_an_error_or_another(message in message(), at: prop::sample::Index, with: u8) {
-            let mut out = BytesMut::new();
-            put_message(&message, &mut out);
-            let whole = out.freeze();
+            let whole = put(&message);
             let cut = whole.slice(..at.index(whole.len()));
             prop_assert!(get_message(cut).is_err());
             let mut changed = whole.to_vec();
             let at = at.index(changed.len());
             changed[at] = with;
             if let Ok(other) = get_message(changed.clone().into()) {
-                let mut out = BytesMut::new();
-                put_message(&other, &mut out);
-                prop_assert_eq!(out.to_vec(), changed);
+                prop_assert_eq!(put(&other), changed);
             }
         }
     }

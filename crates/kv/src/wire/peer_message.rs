@@ -4,8 +4,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use raft::eraftpb::Message;
 
-use super::frame::put_frame;
 use super::message::{get_message, put_message};
+use super::send_queue::SendQueue;
 use crate::codec::{Malformed, Read, Reader};
 
 const RAFT: u8 = 1;
@@ -86,18 +86,32 @@ impl PeerMessage {
 /// If a message of Raft is one that a replica has for itself, or the frame is longer than one may
 /// be.
 pub fn put_peer_message(message: &PeerMessage, out: &mut BytesMut) {
+    let mut queue = SendQueue::default();
+    queue_peer_message(message, &mut queue);
+    out.put(queue);
+}
+
+/// Appends the frame of a message to what is sent. Long data are shared.
+///
+/// # Panics
+/// As [`put_peer_message`].
+pub fn queue_peer_message(message: &PeerMessage, queue: &mut SendQueue) {
     match message {
-        PeerMessage::Raft(message) => put_frame(out, RAFT, |out| put_message(message, out)),
-        PeerMessage::Fetch(Fetch { from, to, index, term, number }) => put_frame(out, FETCH, |out| {
+        PeerMessage::Raft(message) => queue.put_frame(RAFT, |queue| put_message(message, queue)),
+        PeerMessage::Fetch(Fetch { from, to, index, term, number }) => queue.put_frame(FETCH, |queue| {
+            let out = queue.copied();
             [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
             out.put_u32_le(*number);
         }),
-        PeerMessage::Chunk(Chunk { from, to, index, term, number, is_last, bytes }) => put_frame(out, CHUNK, |out| {
-            [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
-            out.put_u32_le(*number);
-            out.put_u8(u8::from(*is_last));
-            out.put_slice(bytes);
-        }),
+        PeerMessage::Chunk(Chunk { from, to, index, term, number, is_last, bytes }) => {
+            queue.put_frame(CHUNK, |queue| {
+                let out = queue.copied();
+                [from, to, index, term].into_iter().for_each(|word| out.put_u64_le(*word));
+                out.put_u32_le(*number);
+                out.put_u8(u8::from(*is_last));
+                queue.put(bytes);
+            })
+        }
     }
 }
 

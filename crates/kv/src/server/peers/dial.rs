@@ -11,7 +11,6 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
-use bytes::BytesMut;
 use mio::event::Event;
 use mio::{Registry, Token};
 
@@ -20,7 +19,7 @@ use crate::server::channel::Channel;
 use crate::server::socket::Socket;
 use crate::server::tls::TlsConnector;
 use crate::wire::{
-    FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, get_forwarded, put_forward, put_peer_message,
+    FRAME_BYTES_MAX, Forward, Forwarded, Frames, PeerMessage, SendQueue, get_forwarded, put_forward, queue_peer_message,
 };
 
 /// Milliseconds until a connection that has failed is tried again, at first and at most.
@@ -70,7 +69,7 @@ pub(crate) struct Link {
     state: State,
     retry_ms: u64,
     frames: Frames,
-    output: BytesMut,
+    output: SendQueue,
     /// Messages that went, and those that were dropped because too much waited.
     traffic: LinkTraffic,
     /// Why it is down, as it was logged last.
@@ -118,7 +117,7 @@ impl Link {
     /// A link to a replica at an address, which is down.
     pub(crate) fn new(replica: u64, address: String, token: Token) -> Self {
         let state = State::Down { until_ms: 0 };
-        let (frames, output) = (Frames::default(), BytesMut::new());
+        let (frames, output) = (Frames::default(), SendQueue::default());
         let (traffic, logged) = (LinkTraffic::default(), String::new());
         let retry_ms = RETRY_MS[0];
         Self { replica, address, token, state, retry_ms, frames, output, traffic, logged, forwards: None }
@@ -158,7 +157,7 @@ impl Link {
             self.traffic.dropped += 1;
             return;
         }
-        put_peer_message(message, &mut self.output);
+        queue_peer_message(message, &mut self.output);
         self.traffic.sent += 1;
     }
 
@@ -167,7 +166,7 @@ impl Link {
         let Some(queue) = &mut self.forwards else { return };
         queue.sent(self.output.len());
         let before = self.output.len();
-        put_forward(forward, &mut self.output);
+        put_forward(forward, self.output.copied());
         queue.bytes += (self.output.len() - before) as u64;
         queue.ends.push_back((forward.number, queue.bytes));
     }
@@ -190,7 +189,7 @@ impl Link {
     /// Sends what waits, as far as it goes.
     pub(crate) fn flush(&mut self, now_ms: u64) -> Option<LinkEvent> {
         let State::Up(channel) = &mut self.state else { return None };
-        if self.output.is_empty() {
+        if self.output.len() == 0 {
             return None;
         }
         match channel.write(&mut self.output) {
@@ -246,7 +245,7 @@ impl Link {
         self.output.clear();
         let hello = Hello { meant: self.replica, ..settings.hello.clone() };
         let frame = if self.forwards.is_some() { Handshake::Forwards(hello) } else { Handshake::Hello(hello) };
-        put_handshake(&frame, &mut self.output);
+        put_handshake(&frame, self.output.copied());
         self.forwards = self.forwards.take().map(|_| Queue { bytes: self.output.len() as u64, ..Queue::default() });
         self.state = State::Greeting { channel, since_ms: now_ms };
         Ok(())
@@ -340,9 +339,9 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use super::{BytesMut, Channel, DialSettings, Hello, Link, PeerMessage, Socket, State, Token};
+    use super::{Channel, DialSettings, Hello, Link, PeerMessage, Socket, State, Token};
     use crate::wire::{Chunk, put_peer_message};
-    use bytes::Bytes;
+    use bytes::{Bytes, BytesMut};
 
     /// Hazard: a replica that is slow, or does not read at all, has the others keep what they have
     /// for it.
