@@ -168,7 +168,7 @@ pub(crate) mod tests {
         }
 
         fn scan(&self, _: &[u8], _: Bound<&[u8]>, each: Each<'_>) -> Result<(), Unreadable> {
-            let head = Head { version: 1, deadline_ms: self.deadline_ms, value: Bytes::new() }.to_bytes();
+            let head = Head { version: 1, deadline_ms: self.deadline_ms, value: Bytes::new() }.stored().bytes();
             for number in 0..self.count {
                 let name = format!("{number:0width$}", width = self.length);
                 if !each(&key::head(0, name.as_bytes()), &head) {

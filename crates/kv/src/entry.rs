@@ -5,8 +5,9 @@
 //! same state of it, whatever its program would have answered.
 
 use bytes::{BufMut, Bytes, BytesMut};
+pub use perdura_map::KeyChange;
 
-use crate::codec::{Malformed, Piece, Read, Reader, put_bytes, put_short};
+use crate::codec::{Malformed, Piece, Read, Reader, put_bytes, put_length, put_short};
 
 /// Most bytes of an entry's data.
 pub(crate) const ENTRY_BYTES_MAX: usize = 96 << 20;
@@ -49,19 +50,11 @@ pub struct WriteBatch {
 impl WriteBatch {
     /// The data of its entry.
     pub fn to_bytes(&self) -> Bytes {
-        let length = |change: &Change| 9 + change.key.len() + change.value.as_ref().map_or(0, Bytes::len);
-        let mut out = BytesMut::with_capacity(13 + self.changes.iter().map(length).sum::<usize>());
-        out.put_u8(VERSION);
-        out.put_u64_le(self.clock_ms);
-        out.put_u32_le(u32::try_from(self.changes.len()).expect("changes of one entry"));
-        for Change { key, value } in &self.changes {
-            out.put_u8(u8::from(value.is_some()));
-            put_bytes(&mut out, key);
-            if let Some(value) = value {
-                put_bytes(&mut out, value);
-            }
-        }
-        out.freeze()
+        let changes = self.changes.iter();
+        encode(
+            self.clock_ms,
+            changes.map(|Change { key, value }| (&key[..], value.as_ref().map(|value| [&value[..], &[]]))),
+        )
     }
 
     /// Decodes the data of an entry.
@@ -69,6 +62,29 @@ impl WriteBatch {
         let (clock_ms, changes) = parse(bytes, |key, value| Change { key, value })?;
         Ok(Self { clock_ms, changes })
     }
+}
+
+/// The data of an entry, given its clock and its changes: each a key, and its new value in two
+/// pieces.
+pub(crate) fn encode<'a>(
+    clock_ms: u64,
+    changes: impl ExactSizeIterator<Item = (&'a [u8], Option<[&'a [u8]; 2]>)> + Clone,
+) -> Bytes {
+    let length = |pieces: [&[u8]; 2]| pieces.map(<[u8]>::len).iter().sum::<usize>();
+    let bytes = changes.clone().map(|(key, value)| 9 + key.len() + value.map_or(0, length)).sum::<usize>();
+    let mut out = BytesMut::with_capacity(13 + bytes);
+    out.put_u8(VERSION);
+    out.put_u64_le(clock_ms);
+    out.put_u32_le(u32::try_from(changes.len()).expect("changes of one entry"));
+    for (key, value) in changes {
+        out.put_u8(u8::from(value.is_some()));
+        put_bytes(&mut out, key);
+        if let Some(pieces) = value {
+            put_length(&mut out, length(pieces));
+            pieces.into_iter().for_each(|piece| out.put_slice(piece));
+        }
+    }
+    out.freeze()
 }
 
 /// The clock of an entry, given its data, and what `change` makes of each key and its new value.

@@ -177,16 +177,16 @@ impl<P: Piece> Reader<P> {
 /// # Panics
 /// If it has 4 GiB or more.
 pub(crate) fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
-    put_length(out, bytes);
+    put_length(out, bytes.len());
     out.put_slice(bytes);
 }
 
 /// Appends the length of a byte string, which is to follow.
 ///
 /// # Panics
-/// If it has 4 GiB or more.
-pub(crate) fn put_length(out: &mut BytesMut, bytes: &[u8]) {
-    out.put_u32_le(u32::try_from(bytes.len()).expect("a byte string below 4 GiB"));
+/// If it is 4 GiB or more.
+pub(crate) fn put_length(out: &mut BytesMut, length: usize) {
+    out.put_u32_le(u32::try_from(length).expect("a byte string below 4 GiB"));
 }
 
 /// Writes a number, seven bits a byte from the lowest on; the last byte is below 128.

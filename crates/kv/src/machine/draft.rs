@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::head::{Front, HEAD_BYTES_MAX, Head};
+use super::head::{Front, HEAD_BYTES_MAX, Head, Stored};
 use super::key;
 use super::memory::Memory;
 use crate::codec::Malformed;
-use crate::entry::{Change, WriteBatch};
+use crate::entry::encode;
 
 /// Most places that a command looks at, which is done whole: keys, and what takes as long as one.
 pub const PLACES_MAX: usize = 32_768;
@@ -70,7 +70,7 @@ pub trait Source {
 }
 
 /// A place that was changed, and its change before, if there was one.
-type Undo = (Vec<u8>, Option<Option<Bytes>>);
+type Undo = (Vec<u8>, Option<Option<Stored>>);
 
 /// A draft.
 pub struct Draft<'a> {
@@ -80,7 +80,7 @@ pub struct Draft<'a> {
     version: u64,
     /// The present generation of keys, once it has been asked for.
     generation: Cell<Option<u32>>,
-    changes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    changes: BTreeMap<Vec<u8>, Option<Stored>>,
     /// Last read of the source: a command looks at a key's head before it changes it.
     read_last: RefCell<Option<(Vec<u8>, Option<Bytes>)>>,
     /// The front that was read last.
@@ -161,10 +161,10 @@ impl<'a> Draft<'a> {
         self.set_back
     }
 
-    /// Turns the draft into the content of an entry. It may change nothing.
-    pub(crate) fn into_batch(self) -> WriteBatch {
-        let changes = self.changes.into_iter().map(|(key, value)| Change { key: key.into(), value });
-        WriteBatch { clock_ms: self.now_ms, changes: changes.collect() }
+    /// The data of the draft's entry. It may change nothing.
+    pub(crate) fn to_data(&self) -> Bytes {
+        let changes = self.changes.iter();
+        encode(self.now_ms, changes.map(|(place, value)| (&place[..], value.as_ref().map(Stored::pieces))))
     }
 
     /// Whether nothing is changed.
@@ -289,7 +289,7 @@ impl<'a> Draft<'a> {
     /// The value at a place of the map.
     pub(crate) fn value(&self, place: &[u8]) -> Result<Option<Bytes>, Unreadable> {
         if let Some(changed) = self.changes.get(place) {
-            return Ok(changed.clone());
+            return Ok(changed.as_ref().map(Stored::bytes));
         }
         let mut last = self.read_last.borrow_mut();
         match &*last {
@@ -305,11 +305,15 @@ impl<'a> Draft<'a> {
 
     /// Changes the value at a place of the map, or deletes it.
     pub(crate) fn change(&mut self, place: Vec<u8>, value: Option<Bytes>) {
+        self.store(place, value.map(Stored::from));
+    }
+
+    fn store(&mut self, place: Vec<u8>, value: Option<Stored>) {
         let before = self.changes.insert(place.clone(), value);
         self.note(place, before);
     }
 
-    fn note(&mut self, place: Vec<u8>, before: Option<Option<Bytes>>) {
+    fn note(&mut self, place: Vec<u8>, before: Option<Option<Stored>>) {
         if let Some(undo) = &mut self.undo {
             undo.push((place, before));
         }
@@ -362,8 +366,7 @@ impl<'a> Draft<'a> {
         let range = front.value_at + start..front.value_at + end.max(start);
         self.worked(range.len());
         if let Some(changed) = self.changes.get(&place) {
-            let value = changed.clone().unwrap_or_default();
-            return Ok(value.slice(range.start.min(value.len())..range.end.min(value.len())));
+            return Ok(changed.as_ref().map_or_else(Bytes::new, |stored| stored.part(range)));
         }
         self.look_at(1);
         Ok(self.source.part(&place, range)?.map_or_else(Bytes::new, |(bytes, _)| bytes))
@@ -388,7 +391,7 @@ impl<'a> Draft<'a> {
         self.worked(value.len());
         self.look_at(CHANGE_PLACES);
         let head = Head { version: self.version, deadline_ms, value };
-        self.change(key::head(generation, key), Some(head.to_bytes()));
+        self.store(key::head(generation, key), Some(head.stored()));
         Ok(())
     }
 
@@ -427,7 +430,7 @@ impl<'a> Draft<'a> {
             let Some((_, key)) = key::of_head(place) else { return true };
             // The value stays where it is: only what is before it is looked at.
             let front = Bytes::copy_from_slice(&value[..value.len().min(HEAD_BYTES_MAX)]);
-            match head_of(&key, front) {
+            match head_of(&key, front.into()) {
                 Ok(head) if head.has_ended(self.now_ms) => {
                     self.rely_on_time();
                     each(key, false)
@@ -445,28 +448,35 @@ impl<'a> Draft<'a> {
     /// The head that is stored, also of a key that has ended.
     fn stored_head(&self, key: &[u8]) -> Result<Option<Head>, Unreadable> {
         let place = key::head(self.generation()?, key);
-        let stored = self.at_least_a_place(|| self.value(&place))?;
-        self.worked(stored.as_ref().map_or(0, Bytes::len));
-        stored.map(|bytes| head_of(key, bytes)).transpose()
+        let stored = self.at_least_a_place(|| match self.changes.get(&place) {
+            Some(changed) => Ok(changed.clone()),
+            None => self.value(&place).map(|value| value.map(Stored::from)),
+        })?;
+        self.worked(stored.as_ref().map_or(0, Stored::len));
+        stored.map(|stored| head_of(key, stored)).transpose()
     }
 
     /// The front that is stored, also of a key that has ended.
     fn stored_front(&self, key: &[u8]) -> Result<Option<Front>, Unreadable> {
         let place = key::head(self.generation()?, key);
-        let front = |value: &Bytes| (value.slice(..value.len().min(HEAD_BYTES_MAX)), value.len());
-        let part = self.at_least_a_place(|| match self.known(&place) {
-            Some(known) => Ok(known.as_ref().map(front)),
+        let part = self.at_least_a_place(|| match self.known_front(&place) {
+            Some(known) => Ok(known),
             None => self.front_of(place),
         })?;
         part.map(|(bytes, length)| Front::from_bytes(bytes, length).map_err(|malformed| damaged(key, malformed)))
             .transpose()
     }
 
-    /// The value that the draft has put at a place, or has read there last.
-    fn known(&self, place: &[u8]) -> Option<Option<Bytes>> {
-        let read =
-            || self.read_last.borrow().as_ref().filter(|(read, _)| read == place).map(|(_, value)| value.clone());
-        self.changes.get(place).cloned().or_else(read)
+    /// The front of what the draft has put at a place, or has read there last, and the length of
+    /// all of it.
+    fn known_front(&self, place: &[u8]) -> Option<Option<Part>> {
+        let front = |stored: &Stored| (stored.front(), stored.len());
+        if let Some(changed) = self.changes.get(place) {
+            return Some(changed.as_ref().map(front));
+        }
+        let last = self.read_last.borrow();
+        let (_, value) = last.as_ref().filter(|(read, _)| read == place)?;
+        Some(value.as_ref().map(|value| front(&value.clone().into())))
     }
 
     fn front_of(&self, place: Vec<u8>) -> Result<Option<Part>, Unreadable> {
@@ -500,7 +510,7 @@ impl<'a> Draft<'a> {
         let mut goes_on = true;
         self.source.scan(prefix, from, &mut |place, value| {
             while let Some((changed, new)) = own.next_if(|(changed, _)| changed.as_slice() <= place) {
-                goes_on = new.as_ref().is_none_or(|new| each(changed, new));
+                goes_on = new.as_ref().is_none_or(|new| each(changed, &new.bytes()));
                 if changed.as_slice() == place || !goes_on {
                     return goes_on;
                 }
@@ -509,19 +519,27 @@ impl<'a> Draft<'a> {
             goes_on
         })?;
         while goes_on && let Some((changed, new)) = own.next() {
-            goes_on = new.as_ref().is_none_or(|new| each(changed, new));
+            goes_on = new.as_ref().is_none_or(|new| each(changed, &new.bytes()));
         }
         Ok(())
     }
 }
 
-fn head_of(key: &[u8], bytes: Bytes) -> Result<Head, Unreadable> {
-    Head::from_bytes(bytes).map_err(|malformed| damaged(key, malformed))
+fn head_of(key: &[u8], stored: Stored) -> Result<Head, Unreadable> {
+    stored.head().map_err(|malformed| damaged(key, malformed))
 }
 
 fn damaged(key: &[u8], malformed: Malformed) -> Unreadable {
     let name = key[..key.len().min(64)].escape_ascii().to_string();
     Unreadable(format!("the head of key '{name}' is damaged: {malformed}"))
+}
+
+#[cfg(test)]
+impl Draft<'_> {
+    /// The content of the draft's entry.
+    pub(crate) fn into_batch(self) -> crate::entry::WriteBatch {
+        crate::entry::WriteBatch::from_bytes(self.to_data()).expect("an entry of its own")
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The head of a key: what its value is, when it ends, and for a string the value itself.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::codec::{Malformed, Read, Reader};
@@ -62,18 +64,72 @@ pub(crate) fn parts(head: Option<Head>) -> (Bytes, Option<u64>) {
     head.map_or((Bytes::new(), None), |head| (head.value, head.deadline_ms))
 }
 
+/// Bytes that the map is to keep for a key, in two pieces: so a long value is copied once, into its
+/// entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// All, or a head without its value.
+    front: Bytes,
+    rest: Bytes,
+}
+
+impl From<Bytes> for Stored {
+    fn from(front: Bytes) -> Self {
+        Self { front, rest: Bytes::new() }
+    }
+}
+
+impl Stored {
+    /// Both pieces.
+    pub(crate) fn pieces(&self) -> [&[u8]; 2] {
+        [&self.front, &self.rest]
+    }
+
+    /// Number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.front.len() + self.rest.len()
+    }
+
+    /// All bytes in one piece.
+    pub(crate) fn bytes(&self) -> Bytes {
+        if self.rest.is_empty() { self.front.clone() } else { self.pieces().concat().into() }
+    }
+
+    /// The first [`HEAD_BYTES_MAX`] bytes, or of a head those before its value.
+    pub(crate) fn front(&self) -> Bytes {
+        self.front.slice(..self.front.len().min(HEAD_BYTES_MAX))
+    }
+
+    /// The head that it is. Its value shares the memory.
+    pub(crate) fn head(self) -> Read<Head> {
+        let head = Head::from_bytes(self.front)?;
+        Ok(if self.rest.is_empty() { head } else { Head { value: self.rest, ..head } })
+    }
+
+    /// The bytes of a range that does not reach from one piece into the other, as far as there are
+    /// any.
+    pub(crate) fn part(&self, range: Range<usize>) -> Bytes {
+        let before = self.front.len();
+        let (piece, range) = if self.rest.is_empty() {
+            (&self.front, range)
+        } else {
+            (&self.rest, range.start.saturating_sub(before)..range.end.saturating_sub(before))
+        };
+        piece.slice(range.start.min(piece.len())..range.end.min(piece.len()))
+    }
+}
+
 impl Head {
-    /// The head as the map keeps it.
-    pub(crate) fn to_bytes(&self) -> Bytes {
-        let mut out = BytesMut::with_capacity(HEAD_BYTES_MAX + self.value.len());
+    /// The head as the map keeps it. Its value is not copied.
+    pub(crate) fn stored(self) -> Stored {
+        let mut out = BytesMut::with_capacity(HEAD_BYTES_MAX);
         out.put_u8(STRING);
         out.put_u8(u8::from(self.deadline_ms.is_some()));
         out.put_u64_le(self.version);
         if let Some(at) = self.deadline_ms {
             out.put_u64_le(at);
         }
-        out.put_slice(&self.value);
-        out.freeze()
+        Stored { front: out.freeze(), rest: self.value }
     }
 
     /// The head that the map has kept.
@@ -103,9 +159,13 @@ mod tests {
         #[test]
         fn a_head_comes_back(version: u64, deadline_ms: Option<u64>, value in proptest::collection::vec(any::<u8>(), 0..20)) {
             let head = Head { version, deadline_ms, value: value.into() };
-            let bytes = head.to_bytes();
+            let stored = head.clone().stored();
+            let bytes = stored.bytes();
             let front = Front::from_bytes(bytes.slice(..bytes.len().min(HEAD_BYTES_MAX)), bytes.len()).expect("a head");
             prop_assert_eq!((front.version, front.deadline_ms, front.length), (version, deadline_ms, head.value.len()));
+            prop_assert_eq!(Front::from_bytes(stored.front(), stored.len()), Ok(front));
+            prop_assert_eq!(stored.clone().head(), Ok(head.clone()));
+            prop_assert_eq!(stored.part(front.value_at + 1..front.value_at + 3), head.value.slice(1.min(front.length)..3.min(front.length)));
             prop_assert_eq!(&bytes[front.value_at..], &head.value[..]);
             prop_assert_eq!(Head::from_bytes(bytes), Ok(head));
         }
@@ -114,7 +174,7 @@ mod tests {
         fn any_bytes_are_a_head_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..30)) {
             let bytes = Bytes::from(bytes);
             if let Ok(head) = Head::from_bytes(bytes.clone()) {
-                prop_assert_eq!(head.to_bytes(), bytes);
+                prop_assert_eq!(head.stored().bytes(), bytes);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::output::{Done, Outcome, Rejection};
 use super::reads::ReadCondition;
 use super::{Mode, Node, room};
 use crate::codec::change_of;
-use crate::entry::ENTRY_BYTES_MAX;
+use crate::entry::{ENTRY_BYTES_MAX, KeyChange, parse};
 use crate::machine::draft::Draft;
 use crate::store::{self, ReadLevel, View};
 
@@ -31,8 +31,8 @@ impl Node {
         let level = if planted(Mutant::ComparesAppliedOnly) { ReadLevel::Applied } else { ReadLevel::Newest };
         let view = View::new(store, level);
         let mut draft = Draft::new(&view, now_ms, index);
-        let (reply, ahead_ms, batch) = match run(&mut draft) {
-            Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.into_batch()),
+        let (reply, ahead_ms, data) = match run(&mut draft) {
+            Ok(reply) if !draft.is_empty() => (reply, draft.set_back(), draft.to_data()),
             Ok(reply) | Err(reply) => {
                 // It rests on entries that may still be taken back, and on this being the leader.
                 // Planted: only on the latter.
@@ -43,12 +43,12 @@ impl Node {
                 return Ok(Ok(reply));
             }
         };
-        let data = batch.to_bytes();
         if data.len() > ENTRY_BYTES_MAX {
             return Ok(Err(Rejection::TooLarge));
         }
         let Mode::Member(raw) = &mut self.mode else { return Ok(Err(Rejection::Busy)) };
-        if !room::has_room(raw, &mut self.senders, &batch.changes)? {
+        let (_, changes) = parse(&data[..], |key, value| KeyChange { key, value }).expect("an entry of its own");
+        if !room::has_room(raw, &mut self.senders, &changes)? {
             let makes_room = raw.store().store().makes_room();
             return Ok(Err(if makes_room { Rejection::MakesRoom } else { Rejection::Full }));
         }

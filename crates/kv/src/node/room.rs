@@ -10,13 +10,13 @@ use raft::eraftpb::{Message, MessageType};
 
 use super::check;
 use super::snapshot_sender::SnapshotSenders;
-use crate::entry::Change;
+use crate::entry::KeyChange;
 use crate::machine::key;
 use crate::store::{self, Log, Share, Store};
 
 /// How much of the room that is left an entry may take.
-fn share(changes: &[Change]) -> Share {
-    let mut put = changes.iter().filter(|change| change.value.is_some()).map(|change| &change.key[..]);
+fn share(changes: &[KeyChange<'_>]) -> Share {
+    let mut put = changes.iter().filter(|change| change.value.is_some()).map(|change| change.key);
     // A deletion counts keys and moves time on besides.
     if put.clone().all(|place| [key::COUNT, key::GENERATION, key::TIME].contains(&place)) {
         Share::Deletions
@@ -32,7 +32,7 @@ fn share(changes: &[Change]) -> Share {
 pub(super) fn has_room(
     raw: &mut RawNode<Log>,
     senders: &mut SnapshotSenders,
-    changes: &[Change],
+    changes: &[KeyChange<'_>],
 ) -> store::Result<bool> {
     let share = share(changes);
     let found = raw.mut_store().store_mut().has_room(changes, share)?;

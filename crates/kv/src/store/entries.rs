@@ -6,13 +6,13 @@
 //! state.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use perdura_map::{KEY_BYTES_MAX, KeyChange, TAG_BYTES_MAX, VALUE_BYTES_MAX};
+use perdura_map::{KEY_BYTES_MAX, TAG_BYTES_MAX, VALUE_BYTES_MAX};
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, Entry, EntryType};
 
 use super::error::{Error, ErrorKind, Result};
 use crate::codec::{Malformed, Piece, get_change, put_change};
-use crate::entry::{Change, ENTRY_BYTES_MAX, Kind, Tag, WriteBatch, parse};
+use crate::entry::{Change, ENTRY_BYTES_MAX, KeyChange, Kind, Tag, WriteBatch, parse};
 
 /// Decoded entry, and what was made of its changes.
 pub(super) struct Done<C> {

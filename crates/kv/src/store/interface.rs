@@ -8,7 +8,7 @@ use raft::eraftpb::{ConfState, Entry, SnapshotMetadata};
 use super::error::{Result, Shortages};
 use super::format::SnapshotFormat;
 use super::persistent_state::PersistentState;
-use crate::entry::Change;
+use crate::entry::KeyChange;
 use crate::machine::draft::{Each, Part};
 
 /// Which versions are read.
@@ -93,7 +93,7 @@ pub trait Store: Send {
 
     /// Whether an entry with these changes can be appended and leaves room for those that may take
     /// more. Clears garbage away if that helps, or begins to.
-    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool>;
+    fn has_room(&mut self, changes: &[KeyChange<'_>], share: Share) -> Result<bool>;
 
     /// How much room there is.
     fn room(&self) -> Room;

@@ -30,7 +30,7 @@ use super::entries;
 use super::error::{Error, ErrorKind, Result};
 use super::ring::{Base, Ring};
 use super::{Footprint, Outgoing, PersistentState, ReadLevel, Room, Share, Shortages, SnapshotFormat, Store};
-use crate::entry::Change;
+use crate::entry::KeyChange;
 use crate::machine::draft::{Each, Part, begin, part_of};
 use content_build::ContentBuild;
 
@@ -238,7 +238,7 @@ impl Store for MapStore {
         self.note(self.persistent_state.with_members(index, members)?)
     }
 
-    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
+    fn has_room(&mut self, changes: &[KeyChange<'_>], share: Share) -> Result<bool> {
         self.check_whole()?;
         self.room.has(&*self.map, changes, share)
     }

@@ -42,7 +42,7 @@ use super::ring::{Base, Ring};
 use super::{
     ErrorKind, Footprint, Outgoing, PersistentState, ReadLevel, Room, Share, Shortages, SnapshotFormat, Store,
 };
-use crate::entry::Change;
+use crate::entry::KeyChange;
 use crate::machine::draft::{Each, Part, part_of};
 use checkpoint::{Checkpoint, Taking};
 pub use config::WalConfig;
@@ -223,7 +223,7 @@ impl Store for WalStore {
         self.note(self.persistent_state.with_members(index, members)?)
     }
 
-    fn has_room(&mut self, changes: &[Change], share: Share) -> Result<bool> {
+    fn has_room(&mut self, changes: &[KeyChange<'_>], share: Share) -> Result<bool> {
         self.check_whole()?;
         self.has(changes, share)
     }

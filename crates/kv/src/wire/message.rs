@@ -54,7 +54,7 @@ pub(super) fn put_message(message: &Message, queue: &mut SendQueue) {
     for entry in &message.entries {
         // As `codec::put_entry` does; long data are shared.
         put_entry_front(entry, queue.copied());
-        put_length(queue.copied(), &entry.data);
+        put_length(queue.copied(), entry.data.len());
         queue.put(&entry.data);
         put_bytes(queue.copied(), &entry.context);
     }

@@ -6,7 +6,7 @@ use perdura_map::{Demand, Kind, OrderedMap, Space};
 
 use super::super::Share;
 use super::super::error::Result;
-use crate::entry::Change;
+use crate::entry::KeyChange;
 
 /// The share of the map that puts leave free, and its bounds in bytes.
 const PART_KEPT: u64 = 64;
@@ -69,10 +69,9 @@ fn has_bytes(usage: &Space, demand: &Demand) -> bool {
 }
 
 impl Room {
-    pub(super) fn has(&mut self, map: &dyn OrderedMap, changes: &[Change], share: Share) -> Result<bool> {
-        let record = |change: &Change| {
-            RECORD_BYTES + (change.key.len() + change.value.as_ref().map_or(0, bytes::Bytes::len)) as u64
-        };
+    pub(super) fn has(&mut self, map: &dyn OrderedMap, changes: &[KeyChange<'_>], share: Share) -> Result<bool> {
+        let record =
+            |change: &KeyChange<'_>| RECORD_BYTES + (change.key.len() + change.value.map_or(0, <[u8]>::len)) as u64;
         let nodes = if map.kind() == Kind::BTree { NODES_BYTES } else { 0 };
         let bytes = changes.iter().map(|change| record(change) + nodes).sum::<u64>();
         let longest = changes.iter().map(record).max().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::WalStore;
 use super::checkpoint::Checkpoint;
 use super::disk::Disk;
 use super::pairs::weight;
-use crate::entry::Change;
+use crate::entry::KeyChange;
 
 /// The share of the state in DRAM that puts leave free, and its bounds in bytes.
 const PART_KEPT: u64 = 64;
@@ -44,11 +44,11 @@ impl WalStore {
         }
     }
 
-    pub(super) fn has(&mut self, changes: &[Change], share: Share) -> Result<bool> {
+    pub(super) fn has(&mut self, changes: &[KeyChange<'_>], share: Share) -> Result<bool> {
         if self.is_blocked {
             return Ok(false);
         }
-        let put = |change: &Change| weight(&change.key, change.value.as_deref().unwrap_or_default());
+        let put = |change: &KeyChange<'_>| weight(change.key, change.value.unwrap_or_default());
         let bytes = FRAME_BYTES + changes.iter().map(put).sum::<u64>();
         let (applied, pending) = self.versions.bytes();
         if applied + pending + bytes > self.state_most(share) {
