@@ -13,6 +13,8 @@ pub(super) const VERSION: u8 = 1;
 pub const FRAME_BYTES_MAX: usize = 97 << 20;
 /// Bytes of a frame's length and checksum.
 pub(super) const HEADER_BYTES: usize = 8;
+/// Most bytes that room is made for at once before they have come: nobody may send them.
+const GROWTH_BYTES: usize = 1 << 20;
 
 /// Why a connection's bytes cannot be read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +105,10 @@ impl Frames {
         if !(2..=bytes_max.min(FRAME_BYTES_MAX)).contains(&(length as usize)) {
             return Err(FrameError::Length(length));
         }
-        if self.input.len() < HEADER_BYTES + length as usize {
+        let missing = (HEADER_BYTES + length as usize).saturating_sub(self.input.len());
+        if missing > 0 {
+            // At once, so that a long frame is not copied each time that its buffer grows.
+            self.input.reserve(missing.min(GROWTH_BYTES));
             return Ok(None);
         }
         self.input.advance(HEADER_BYTES);
@@ -126,7 +131,7 @@ fn parts(body: Bytes) -> Read<(u8, u8, Bytes)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, BytesMut, FRAME_BYTES_MAX, FrameError, Frames, crc32c, put_frame};
+    use super::{Bytes, BytesMut, FRAME_BYTES_MAX, FrameError, Frames, GROWTH_BYTES, crc32c, put_frame};
     use bytes::BufMut;
 
     fn frame(kind: u8, message: &[u8]) -> Vec<u8> {
@@ -162,6 +167,15 @@ mod tests {
             // A length that has grown waits for bytes that may come.
             assert!(!matches!(frames.next(FRAME_BYTES_MAX), Ok(Some(_))), "bit {bit}");
         }
+    }
+
+    /// Hazard: who only says that long frames come takes the memory.
+    #[test]
+    fn a_length_that_is_only_said_takes_little_memory() {
+        let mut frames = Frames::default();
+        frames.input().put_u64_le(FRAME_BYTES_MAX as u64);
+        assert_eq!(frames.next(FRAME_BYTES_MAX), Ok(None));
+        assert!(frames.input().capacity() <= 2 * GROWTH_BYTES);
     }
 
     #[test]
