@@ -187,7 +187,9 @@ fn alone(plan: &Plan, store: &str, cluster: &mut Cluster, report: &mut Report) -
     footprint::memory(store, KEYS, plan.size(450_000, 50_000), report)?;
     let ways: &[bool] = if plan.quick { &[false] } else { &[false, true] };
     lag::catch_up(store, cluster, plan.size(5, 1), ways, report)?;
-    limits::longest_step(store, report)?;
+    for _ in 0..plan.size(3, 1) {
+        limits::longest_step(store, report)?;
+    }
     if store == "list" {
         restarts::failovers(store, cluster, plan.size(20, 3), report)?;
     }
