@@ -6,9 +6,9 @@
 //! server has spun counts against its share, and it gets the processor milliseconds late when there
 //! is something to do. A yield tells: to a thread that waits for events, as the server does, it
 //! takes microseconds; to one that computes, all of that thread's slice. One late yield proves
-//! nothing, for the machine itself may be late now and then. When threads compute, nearly each
-//! is. Late yields that are close to one another end spinning at once and for a pause, which
-//! doubles each time that spinning begins again in vain.
+//! nothing, for the machine itself may be late now and then. Several that are close to one another
+//! and took milliseconds together end spinning at once and for a pause, which doubles each time
+//! that spinning begins again in vain.
 
 /// A yield that takes longer has given the processor to a thread that computes: a slice is 700 us
 /// at least (EEVDF's base slice), and mostly some milliseconds.
@@ -16,11 +16,10 @@ const LATE_US: u64 = 500;
 /// The first pause, and the longest.
 const PAUSE_US: u64 = 250_000;
 const PAUSE_MAX_US: u64 = 1_000_000;
-/// Points of a late yield, each of which a timely one takes back; points that end spinning.
-const LATE_POINTS: u32 = 4;
-const POINTS_MAX: u32 = 8;
 /// Late yields that are further apart have nothing to do with each other.
 const FORGOTTEN_US: u64 = 50_000;
+/// Time that several late yields have taken which ends spinning.
+const LOST_US: u64 = 4000;
 
 /// The choice between spinning and sleeping.
 #[derive(Debug)]
@@ -30,14 +29,15 @@ pub(super) struct Spin {
     /// From when on it may spin again, and how long the next pause is.
     paused_until_us: u64,
     pause_us: u64,
-    /// Points of late yields, and when the last of them ended.
-    points: u32,
+    /// Late yields close to one another, the time that they took, and when the last ended.
+    late: u32,
+    lost_us: u64,
     late_us: u64,
 }
 
 impl Spin {
     pub(super) fn new() -> Spin {
-        Spin { until_us: 0, paused_until_us: 0, pause_us: PAUSE_US, points: 0, late_us: 0 }
+        Spin { until_us: 0, paused_until_us: 0, pause_us: PAUSE_US, late: 0, lost_us: 0, late_us: 0 }
     }
 
     /// Events have come: others may follow within `spin_us`.
@@ -55,22 +55,23 @@ impl Spin {
     /// The server has let other threads go first, from `from_us` to `to_us`. Returns whether it
     /// stops spinning, since they compute.
     pub(super) fn yielded(&mut self, from_us: u64, to_us: u64) -> bool {
-        if to_us - from_us < LATE_US {
-            self.points = self.points.saturating_sub(1);
+        let took_us = to_us - from_us;
+        if took_us < LATE_US {
             return false;
         }
         if from_us > self.late_us + FORGOTTEN_US {
-            self.points = 0;
+            (self.late, self.lost_us) = (0, 0);
         }
-        (self.points, self.late_us) = (self.points + LATE_POINTS, to_us);
-        if self.points < POINTS_MAX {
+        (self.late, self.lost_us, self.late_us) = (self.late + 1, self.lost_us + took_us, to_us);
+        if self.late < 2 || self.lost_us < LOST_US {
             return false;
         }
         // Undisturbed since for longer than the pause before has lasted: another time.
         if from_us > self.paused_until_us + self.pause_us {
             self.pause_us = PAUSE_US;
         }
-        (self.until_us, self.paused_until_us, self.points) = (0, to_us + self.pause_us, 0);
+        (self.until_us, self.paused_until_us) = (0, to_us + self.pause_us);
+        (self.late, self.lost_us) = (0, 0);
         self.pause_us = (self.pause_us * 2).min(PAUSE_MAX_US);
         true
     }
@@ -114,19 +115,18 @@ mod tests {
     /// Hazard: on a machine that is late now and then by itself the server sleeps half of the time,
     /// and each request waits to wake it: one client's waited 80 us in place of 50.
     #[test]
-    fn a_late_yield_among_timely_ones_or_long_after_another_ends_nothing() {
+    fn a_late_yield_that_is_short_or_long_after_another_ends_nothing() {
         let mut spin = Spin::new();
-        let mut now = 1000;
+        let mut now = 1_000_000;
         for _ in 0..100 {
             spin.expect(now, 100);
-            assert!(!spin.yielded(now, now + 3000));
-            (0..4).for_each(|step| assert!(!spin.yielded(now + 3000 + 10 * step, now + 3005 + 10 * step)));
-            now += 4000;
+            assert!(!spin.yielded(now, now + 5000));
+            now += 5000 + FORGOTTEN_US + 1;
         }
-        for _ in 0..100 {
+        for _ in 0..3 {
             spin.expect(now, 100);
-            assert!(!spin.yielded(now, now + 3000));
-            now += 3000 + FORGOTTEN_US + 1;
+            assert!(!spin.yielded(now, now + 900) && spin.is_on(now + 1));
+            now += 1000;
         }
     }
 
