@@ -266,8 +266,10 @@ impl Store for WalStore {
 
     fn begin_persist(&mut self) -> Result<bool> {
         self.check_usable()?;
-        let settled = self.settle();
-        self.watch_frame(settled)?;
+        if self.tail.under_way.is_some() {
+            let settled = self.settle();
+            self.watch_frame(settled)?;
+        }
         let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_worthwhile()) else {
             return self.persist().map(|()| true);
         };

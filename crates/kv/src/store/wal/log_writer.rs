@@ -90,16 +90,12 @@ pub(super) struct WriterThread {
     average: Duration,
 }
 
-#[allow(clippy::disallowed_methods, reason = "how long a write takes decides who does it, and nothing else")]
-fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
-    let begun = Instant::now();
-    let result = run();
-    (result, begun.elapsed())
-}
-
 /// Writes a frame in this thread. Returns the result and the time it took.
+#[allow(clippy::disallowed_methods, reason = "how long a write takes decides who does it, and nothing else")]
 pub(super) fn run_here(write: &FrameWrite) -> (Written, Duration) {
-    timed(|| write.run())
+    let begun = Instant::now();
+    let written = write.run();
+    (written, begun.elapsed())
 }
 
 impl WriterThread {
