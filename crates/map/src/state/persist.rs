@@ -77,9 +77,9 @@ impl<I: Index> State<I> {
     fn write_aside(&mut self, shared: &Shared<I>) {
         let tagged = &self.history.forgotten_tag;
         let is_aside = tagged.short().is_none();
-        let is_tag_there = !is_aside || (self.aside.tag_ts, &self.aside.tag) == (tagged.ts, &tagged.tag);
+        let is_tag_there = !is_aside || self.aside.has_tag(tagged.ts, &tagged.tag);
         // Planted: the meta blob stays as it was.
-        if is_tag_there && (self.meta == self.aside.meta || planted(Mutant::AsideKeptAfterChange)) {
+        if is_tag_there && (self.aside.has_meta(&self.meta) || planted(Mutant::AsideKeptAfterChange)) {
             return;
         }
         let Tagged { ts: tag_ts, tag } = if is_aside { tagged.clone() } else { Tagged::default() };
