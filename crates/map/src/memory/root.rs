@@ -14,7 +14,7 @@
 
 use crate::config::Kind;
 use crate::error::{Error, Result};
-use crate::memory::format::{GRAIN_BYTES, NUMBER_MAX, RECORD_HEADER_BYTES, bytes_of, checksum, page_number, page_word};
+use crate::memory::format::{GRAIN_BYTES, NUMBER_MAX, RECORD_HEADER_BYTES, checksum, page_number, page_word};
 use perdura_pmem::{LINE_BYTES, Mutant, Region, planted};
 
 /// Offset of the ring.
@@ -116,7 +116,31 @@ pub(crate) struct RootRecord {
 /// Content of a slot, 48 bits a word.
 type Content = [u64; SLOT_WORDS];
 
-/// Content of a slot, written and read from its lowest bit on.
+/// Content of a slot, packed from its lowest bit on. There is no loop, so that with constant widths
+/// a few shifts are left of it: each persist packs a record.
+struct Packer<'w> {
+    words: &'w mut Content,
+    at: u32,
+}
+
+impl Packer<'_> {
+    #[inline(always)]
+    fn put(&mut self, value: u64, bits: u32) {
+        debug_assert!(bits == u64::BITS || value >> bits == 0, "{value} has more than {bits} bits");
+        let (word, shift) = ((self.at / WORD_BITS) as usize, self.at % WORD_BITS);
+        let (in_first, in_two) = (WORD_BITS - shift, 2 * WORD_BITS - shift);
+        self.words[word] |= value << shift & NUMBER_MAX;
+        if bits > in_first {
+            self.words[word + 1] |= value >> in_first & NUMBER_MAX;
+        }
+        if bits > in_two {
+            self.words[word + 2] |= value >> in_two;
+        }
+        self.at += bits;
+    }
+}
+
+/// Content of a slot, read from its lowest bit on.
 struct Bits {
     words: Content,
     at: u32,
@@ -125,17 +149,6 @@ struct Bits {
 impl Bits {
     fn new(words: Content) -> Bits {
         Bits { words, at: 0 }
-    }
-
-    fn put(&mut self, value: u64, bits: u32) {
-        debug_assert!(bits == u64::BITS || value >> bits == 0, "{value} has more than {bits} bits");
-        let (mut value, mut left) = (value, bits);
-        while left > 0 {
-            let (word, shift) = ((self.at / WORD_BITS) as usize, self.at % WORD_BITS);
-            let part = left.min(WORD_BITS - shift);
-            self.words[word] |= (value & ((1 << part) - 1)) << shift;
-            (value, left, self.at) = (value >> part, left - part, self.at + part);
-        }
     }
 
     fn take(&mut self, bits: u32) -> u64 {
@@ -147,10 +160,6 @@ impl Bits {
             (taken, self.at) = (taken + part, self.at + part);
         }
         value
-    }
-
-    fn skip(&mut self, bits: u32) {
-        self.at += bits;
     }
 }
 
@@ -165,33 +174,46 @@ impl RootRecord {
         kind == Kind::BTree || self.distances().iter().zip(NARROW).any(|(value, bits)| value >> bits != 0)
     }
 
-    /// The words of the record in its slot: a line, or two.
-    fn encode(&self, kind: Kind, salt: u64) -> ([u64; SLOT_WORDS], usize) {
+    /// Puts the fields, without the checksum, into words of zeros.
+    fn pack<const IS_WIDE: bool>(&self, words: &mut Content) {
+        let mut packer = Packer { words, at: 0 };
+        packer.put(self.number, NUMBER_BITS);
+        packer.put(0, CRC_BITS);
+        packer.put(u64::from(IS_WIDE) | u64::from(self.is_partial) << 1, 2);
+        packer.put(u64::from(self.aside), ASIDE_BITS);
+        packer.put(self.head / GRAIN_BYTES, GRAINS_BITS);
+        packer.put(self.last, u64::BITS);
+        let (widths, distances) = (if IS_WIDE { WIDE } else { NARROW }, self.distances());
+        packer.put(distances[0], widths[0]);
+        packer.put(distances[1], widths[1]);
+        packer.put(distances[2], widths[2]);
+        packer.put(distances[3], widths[3]);
+        let (length, tag) = self.tag.map_or((TAG_ASIDE, ShortTag::default()), |(_, tag)| (u64::from(tag.len), tag));
+        packer.put(length, TAG_LENGTH_BITS);
+        let [a, b, c, d, e, f, g, h, i, j] = tag.bytes;
+        packer.put(u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::BITS);
+        packer.put(u64::from(u16::from_le_bytes([i, j])), u16::BITS);
+        if IS_WIDE {
+            packer.put(self.root, u64::BITS);
+            packer.put(self.versions, GRAINS_BITS);
+            packer.put(self.live / GRAIN_BYTES, GRAINS_BITS);
+            packer.put(self.nodes, GRAINS_BITS);
+        }
+    }
+
+    /// Puts the content of the record's slot into words of zeros. Returns how many it takes: those
+    /// of a line, or of two.
+    fn encode(&self, kind: Kind, salt: u64, words: &mut Content) -> usize {
         debug_assert!(self.number > 0 && self.number <= NUMBER_MAX);
         let is_wide = self.is_wide(kind);
-        let mut bits = Bits::new([0; SLOT_WORDS]);
-        bits.put(self.number, NUMBER_BITS);
-        bits.skip(CRC_BITS);
-        bits.put(u64::from(is_wide) | u64::from(self.is_partial) << 1, 2);
-        bits.put(u64::from(self.aside), ASIDE_BITS);
-        bits.put(self.head / GRAIN_BYTES, GRAINS_BITS);
-        bits.put(self.last, u64::BITS);
-        let widths = if is_wide { WIDE } else { NARROW };
-        self.distances().into_iter().zip(widths).for_each(|(value, width)| bits.put(value, width));
-        let (length, tag) = self.tag.map_or((TAG_ASIDE, ShortTag::default()), |(_, tag)| (u64::from(tag.len), tag));
-        bits.put(length, TAG_LENGTH_BITS);
-        tag.bytes.iter().for_each(|byte| bits.put(u64::from(*byte), 8));
         if is_wide {
-            bits.put(self.root, u64::BITS);
-            bits.put(self.versions, GRAINS_BITS);
-            bits.put(self.live / GRAIN_BYTES, GRAINS_BITS);
-            bits.put(self.nodes, GRAINS_BITS);
+            self.pack::<true>(words)
+        } else {
+            self.pack::<false>(words)
         }
         let count = if is_wide { SLOT_WORDS } else { LINE_WORDS };
-        let (slot, mut words) = (self.number % RING_SLOTS, bits.words);
-        words[1] |= u64::from(record_sum(&words[..count], slot, salt));
-        seal(&mut words, slot, salt);
-        (words, count)
+        words[1] |= u64::from(record_sum(&words[..count], self.number % RING_SLOTS, salt));
+        count
     }
 
     /// Decodes the record in a slot with sound words, or none if it is not valid.
@@ -248,10 +270,11 @@ impl RootRecord {
     /// Stores the record. Returns the range that the caller flushes.
     #[track_caller]
     pub(crate) fn store(&self, region: &Region, kind: Kind, salt: u64) -> (u64, u64) {
-        let (words, count) = self.encode(kind, salt);
-        let at = slot_at(self.number % RING_SLOTS);
-        region.write(at, bytes_of(&words[..count]));
-        (at, 8 * count as u64)
+        let mut words = [0; SLOT_WORDS];
+        let count = self.encode(kind, salt, &mut words);
+        let slot = self.number % RING_SLOTS;
+        store_content(region, slot, &words[..count], salt);
+        (slot_at(slot), 8 * count as u64)
     }
 
     /// Says what is impossible about a record, if anything is.
@@ -272,9 +295,7 @@ impl RootRecord {
 /// Stores a ring whose only record is that of an empty map. The caller flushes it.
 pub(crate) fn create(region: &Region, kind: Kind, aside: u16, salt: u64) {
     for slot in 0..RING_SLOTS {
-        let mut words = [0; SLOT_WORDS];
-        seal(&mut words, slot, salt);
-        region.write(slot_at(slot), bytes_of(&words));
+        store_content(region, slot, &[0; SLOT_WORDS], salt);
     }
     RootRecord { number: 1, aside, ..RootRecord::default() }.store(region, kind, salt);
 }
@@ -331,10 +352,14 @@ fn word_place(slot: u64, word: usize) -> usize {
     RING_PLACE | (slot as usize * SLOT_WORDS + word)
 }
 
-/// Adds the checks to the words of a slot.
-fn seal(words: &mut [u64; SLOT_WORDS], slot: u64, salt: u64) {
-    for (number, word) in words.iter_mut().enumerate() {
-        *word = page_word(*word, word_place(slot, number), salt);
+/// Stores content in a slot, each word with its check.
+///
+/// The words are read and written one by one: a copy of several at once cannot take them from the
+/// processor's buffer of stores, and would wait for the fence before.
+#[track_caller]
+fn store_content(region: &Region, slot: u64, content: &[u64], salt: u64) {
+    for (number, word) in content.iter().enumerate() {
+        region.store(slot_at(slot) + 8 * number as u64, page_word(*word, word_place(slot, number), salt));
     }
 }
 
@@ -356,6 +381,7 @@ fn record_sum(content: &[u64], slot: u64, salt: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::memory::format::bytes_of;
     use perdura_pmem::{Medium, SimMedium};
 
     const SALT: u64 = 7;
@@ -419,7 +445,7 @@ mod tests {
         let long = RootRecord { pending: 1 << 24, applied: u64::MAX - 1, is_partial: true, ..far };
         for (record, count) in [(record(3), LINE_WORDS), (far, SLOT_WORDS), (long, SLOT_WORDS)] {
             let region = region(Kind::List);
-            assert_eq!(record.encode(Kind::List, SALT).1, count);
+            assert_eq!(record.encode(Kind::List, SALT, &mut [0; SLOT_WORDS]), count);
             record.store(&region, Kind::List, SALT);
             let content = sound(&region, 3, SALT).expect("sound");
             assert_eq!(RootRecord::decode(content, 3, SALT), Some(record));
@@ -476,7 +502,7 @@ mod tests {
                 made(kind, number).store(&region, kind, SALT);
             }
             let (words, at) = (read_slot(&region, 39), slot_at(39 % RING_SLOTS));
-            let count = made(kind, 39).encode(kind, SALT).1;
+            let count = made(kind, 39).encode(kind, SALT, &mut [0; SLOT_WORDS]);
             let is_damage = |change: &dyn Fn(&mut [u64])| {
                 let mut changed = words.clone();
                 change(&mut changed);
