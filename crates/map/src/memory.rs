@@ -5,7 +5,8 @@
 //!   root record and its ring, and [`aside`], the meta blob and long tags
 //! - [`record`], [`append`]: records, read in place and written
 //! - [`pages`]: allocation in pages, over [`page_table`] (persistent), [`free_map`], [`page_use`]
-//!   and [`page_counts`]; [`window`]: the search for pages that a compaction empties
+//!   and [`page_counts`]; [`window`]: the search for pages that a compaction empties; [`prefault`]:
+//!   pages mapped ahead of the writer
 //! - [`pin`], [`retired`]: readers' epochs, and what waits for their end
 //! - [`batch`], [`bitmap`], [`atomic`]
 
@@ -21,6 +22,7 @@ pub(crate) mod page_table;
 pub(crate) mod page_use;
 pub(crate) mod pages;
 pub(crate) mod pin;
+pub(crate) mod prefault;
 pub(crate) mod record;
 pub(crate) mod retired;
 pub(crate) mod root;

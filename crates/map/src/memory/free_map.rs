@@ -64,6 +64,11 @@ impl FreeMap {
         self.pages - self.used
     }
 
+    /// Page from which the next run is searched.
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
     pub(crate) fn is_free(&self, page: usize) -> bool {
         page < self.pages && self.bits[page / 64] >> (page % 64) & 1 == 0
     }

@@ -665,6 +665,12 @@ impl Pages {
         self.table.free.search(search)
     }
 
+    /// Offset that the runs have reached, or from which the next one is searched: the higher one.
+    pub(crate) fn writing_at(&self) -> u64 {
+        let ends = self.runs.iter().map(|run| run.end);
+        ends.fold(self.geometry.page_at(self.table.free.cursor()), u64::max)
+    }
+
     /// Free pages that [`Urgency::Ordinary`] may not take.
     pub(crate) fn reserved_pages(&self) -> usize {
         (self.reserve + self.kept).min(self.table.free.len())

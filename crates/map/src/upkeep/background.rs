@@ -1,11 +1,12 @@
-//! The background thread of a map: it persists idle batches, sweeps the index, and collects garbage
-//! when there is enough of it.
+//! The background thread of a map: it persists idle batches, maps pages ahead of the writer, sweeps
+//! the index, and collects garbage when there is enough of it.
 //!
 //! While there is work it wakes once per interval. After a few rounds without any it sleeps until a
 //! change wakes it.
 
 use crate::error::{ErrorKind, Result};
 use crate::index::Index;
+use crate::memory::prefault::Prefault;
 use crate::state::State;
 use crate::state::core::Core;
 use crate::upkeep::collection;
@@ -67,6 +68,8 @@ struct Look {
     /// Number of the next persist. While it stays, and the map is clean, nothing has changed.
     number: u64,
     live: u64,
+    /// Offset that the writer has reached.
+    writing_at: u64,
     /// Whether a change came since the look before, or something that waits has left.
     is_busy: bool,
     wants_forget: bool,
@@ -97,6 +100,7 @@ impl Look {
         Look {
             number: state.pages.number(),
             live,
+            writing_at: state.pages.writing_at(),
             is_busy: is_busy || state.is_dirty() || has_more,
             wants_forget: state.wants_forget(shared),
             wants_sweep: to_sweep > most || !is_busy && to_sweep > 0,
@@ -119,8 +123,11 @@ fn run<I: Structure>(core: &Core<I>) {
     // Reads report damage to their callers. The collector stays off the map.
     let mut refused = Round::begin(core).traverse().is_err();
     let mut look = Look::take(core, &Look::default());
+    let mut prefault = Prefault::new(&shared.records.region, &shared.records.geometry);
+    prefault.follow(look.writing_at);
     while shared.wake.wait(Some(interval)) {
         look = Look::take(core, &look);
+        prefault.follow(look.writing_at);
         if look.wants_forget {
             // Only a load, or a map that cannot be changed, refuses it.
             _ = core.forget_rest();
