@@ -270,7 +270,8 @@ impl Store for WalStore {
             let settled = self.settle();
             self.watch_frame(settled)?;
         }
-        let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_worthwhile()) else {
+        let bytes = self.tail.items.len();
+        let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_worthwhile(bytes)) else {
             return self.persist().map(|()| true);
         };
         match self.tail.begin_frame(self.config.extent_bytes) {

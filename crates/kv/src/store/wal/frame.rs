@@ -44,9 +44,14 @@ impl Seal {
         [self.salt; 3].map(u64::to_le_bytes).concat()
     }
 
+    /// Length of a frame whose body has `body` bytes.
+    pub(super) fn frame_bytes(body: usize) -> u64 {
+        (HEADER_BYTES + body).next_multiple_of(ALIGNMENT) as u64
+    }
+
     /// The bytes of a frame.
     pub(super) fn frame(self, number: u64, body: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity((HEADER_BYTES + body.len()).next_multiple_of(ALIGNMENT));
+        let mut out = Vec::with_capacity(Self::frame_bytes(body.len()) as usize);
         let length = u32::try_from(body.len()).expect("a frame below 4 GiB");
         let header = self.of_header(number, u64::from(length));
         for word in [MAGIC, length, crc32c::crc32c_append(header, body), header] {

@@ -1,11 +1,9 @@
 //! A writer that takes its time by a seed, for simulations: a frame is written at once, later, or
 //! only when it is waited for, and the power may fail before each of them.
 
-use std::time::Duration;
-
 use perdura_pmem::sim::Random;
 
-use super::log_writer::{FrameWrite, LogWriter, Written};
+use super::log_writer::{FrameWrite, LogWriter, Took, Written};
 
 /// Looks at a frame, at most, until it is written.
 const LOOKS_MAX: u64 = 4;
@@ -30,11 +28,11 @@ impl LateWriter {
 }
 
 impl LogWriter for LateWriter {
-    fn is_worthwhile(&self) -> bool {
+    fn is_worthwhile(&self, _bytes: usize) -> bool {
         true
     }
 
-    fn note(&mut self, _took: Duration) {}
+    fn note(&mut self, _took: Took) {}
 
     fn begin(&mut self, write: FrameWrite) {
         let put = self.random.one_in(2).then(|| write.put());

@@ -1,8 +1,8 @@
 //! Writing of frames beside the store: by a thread, while the store takes entries on.
 //!
-//! A sync of a disk takes as long as a thousand requests. The caller would answer nobody meanwhile,
-//! neither clients nor other replicas. A frame is handed over with its file; one is under way at a
-//! time, and what comes meanwhile is the next.
+//! A sync of a disk takes as long as a thousand requests, and so do the copies of a value of
+//! megabytes. The caller would answer nobody meanwhile, neither clients nor other replicas. A frame
+//! is handed over with its file; one is under way at a time, and what comes meanwhile is the next.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,12 +10,17 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::super::error::{Error, ErrorKind, Result};
 use super::disk::DiskFile;
+use super::frame::Seal;
 
 /// Time of a write and its sync above which it is worth a switch of threads, which takes tens of
 /// microseconds.
 const SLOW: Duration = Duration::from_micros(100);
+/// Bytes of a frame that take as long to be copied to the fastest file.
+const LARGE_BYTES: usize = 256 << 10;
 /// Part of the average that the newest write makes.
 const NEWEST_PART: u32 = 8;
 
@@ -24,27 +29,27 @@ pub(super) struct FrameWrite {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) name: String,
     pub(super) at: u64,
-    pub(super) frame: Vec<u8>,
-    /// Bytes of the file that get zeros first, so that the syncs of later frames need not make it
-    /// longer.
+    pub(super) seal: Seal,
+    pub(super) number: u64,
+    pub(super) items: Bytes,
+    /// Bytes of the file behind the frame that get zeros, so that the syncs of later frames need
+    /// not make it longer.
     pub(super) zeros: Range<u64>,
 }
 
 impl FrameWrite {
-    /// Writes zeros and frame. Returns whether there was room for the zeros: there may be room for
-    /// the frame all the same.
+    /// Writes the frame and the zeros. Returns whether there was room for the zeros.
     pub(super) fn put(&self) -> Result<bool> {
         let failed = |error| Error::io(&self.name, "writing", error);
-        let mut has_zeros = false;
-        if !self.zeros.is_empty() {
-            let zeros = vec![0; (self.zeros.end - self.zeros.start) as usize];
-            match self.file.write_at(self.zeros.start, &zeros).map_err(failed) {
-                Err(error) if error.kind() == ErrorKind::Full => {}
-                written => has_zeros = written.map(|()| true)?,
-            }
+        self.file.write_at(self.at, &self.seal.frame(self.number, &self.items)).map_err(failed)?;
+        if self.zeros.is_empty() {
+            return Ok(false);
         }
-        self.file.write_at(self.at, &self.frame).map_err(failed)?;
-        Ok(has_zeros)
+        let zeros = vec![0; (self.zeros.end - self.zeros.start) as usize];
+        match self.file.write_at(self.zeros.start, &zeros).map_err(failed) {
+            Err(error) if error.kind() == ErrorKind::Full => Ok(false),
+            written => written.map(|()| true),
+        }
     }
 
     /// Makes durable what was put.
@@ -65,11 +70,11 @@ pub(super) type Written = Result<bool>;
 
 /// Writer of frames, one at a time.
 pub(super) trait LogWriter: Send {
-    /// Whether the next frame is worth to be handed over.
-    fn is_worthwhile(&self) -> bool;
+    /// Whether the next frame, of `bytes` bytes, is worth to be handed over.
+    fn is_worthwhile(&self, bytes: usize) -> bool;
 
-    /// The caller has written a frame itself, and it took this time.
-    fn note(&mut self, took: Duration);
+    /// The caller has written a frame itself.
+    fn note(&mut self, took: Took);
 
     /// Begins to write a frame. None is under way.
     fn begin(&mut self, write: FrameWrite);
@@ -84,18 +89,22 @@ pub(super) trait LogWriter: Send {
 /// The thread that writes, where writes take long.
 pub(super) struct WriterThread {
     frames: Option<Sender<FrameWrite>>,
-    results: Receiver<(Written, Duration)>,
+    results: Receiver<(Written, Took)>,
     thread: Option<JoinHandle<()>>,
-    /// Average time of the last writes.
+    /// Average time of the last writes of frames that are not large.
     average: Duration,
 }
 
-/// Writes a frame in this thread. Returns the result and the time it took.
+/// A frame that was written: its bytes, and the time it took.
+#[derive(Clone, Copy)]
+pub(super) struct Took(usize, Duration);
+
+/// Writes a frame in this thread.
 #[allow(clippy::disallowed_methods, reason = "how long a write takes decides who does it, and nothing else")]
-pub(super) fn run_here(write: &FrameWrite) -> (Written, Duration) {
+pub(super) fn run_here(write: &FrameWrite) -> (Written, Took) {
     let begun = Instant::now();
     let written = write.run();
-    (written, begun.elapsed())
+    (written, Took(write.items.len(), begun.elapsed()))
 }
 
 impl WriterThread {
@@ -121,12 +130,14 @@ impl WriterThread {
 }
 
 impl LogWriter for WriterThread {
-    fn is_worthwhile(&self) -> bool {
-        self.average >= SLOW
+    fn is_worthwhile(&self, bytes: usize) -> bool {
+        self.average >= SLOW || bytes >= LARGE_BYTES
     }
 
-    fn note(&mut self, took: Duration) {
-        self.average = (self.average * (NEWEST_PART - 1) + took) / NEWEST_PART;
+    fn note(&mut self, Took(bytes, took): Took) {
+        if bytes < LARGE_BYTES {
+            self.average = (self.average * (NEWEST_PART - 1) + took) / NEWEST_PART;
+        }
     }
 
     fn begin(&mut self, write: FrameWrite) {
@@ -172,6 +183,7 @@ mod tests {
 
     use super::super::disk::{Disk, DiskFile};
     use super::super::{SimDisk, WalConfig, WalStore};
+    use crate::entry::{Change, WriteBatch};
     use crate::store::{ErrorKind, PersistentState, Store};
     use raft::eraftpb::Entry;
 
@@ -280,6 +292,25 @@ mod tests {
         assert!(store.end_persist().expect("a disk") && store.last() == index);
         drop(store);
         assert_eq!(WalStore::open(Arc::new(disk.0), &WalConfig::default()).expect("a sound log").last(), index);
+    }
+
+    /// Hazard: a value of megabytes holds the caller up on the fastest file; or the small frames
+    /// after it are handed over because it took long.
+    #[test]
+    fn a_large_frame_is_written_beside_on_a_fast_disk() {
+        let disk = Slow(SimDisk::default(), Arc::default());
+        let (mut store, wakes, index) = store(&disk);
+        let value = vec![b'v'; super::LARGE_BYTES].into();
+        let batch = WriteBatch { clock_ms: 2000, changes: vec![Change { key: "key".into(), value: Some(value) }] };
+        let entry = Entry { index, term: 2, data: batch.to_bytes(), ..Entry::default() };
+        store.append(&[entry]).expect("an entry");
+        assert!(!store.begin_persist().expect("a disk"), "the caller writes it");
+        wakes.recv_timeout(Duration::from_secs(60)).expect("it calls");
+        assert!(store.end_persist().expect("a disk"));
+        append(&mut store, index + 1);
+        assert!(store.begin_persist().expect("a disk"), "a small frame is handed over");
+        drop(store);
+        assert_eq!(WalStore::open(Arc::new(disk.0), &WalConfig::default()).expect("a sound log").last(), index + 1);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) struct Tail {
 /// A frame that is being written.
 pub(super) struct UnderWay {
     items: Bytes,
-    /// Where it ends, and the zeros before it.
+    /// Where it ends, and the zeros behind it.
     end: u64,
     zeros_end: u64,
 }
@@ -61,12 +61,12 @@ impl Tail {
         }
         debug_assert!(self.under_way.is_none(), "two frames at once");
         let items = self.items.split().freeze();
-        let frame = self.seal.frame(self.number, &items);
-        let end = self.at + frame.len() as u64;
-        let zeros_end = if end > self.written { end + extent_bytes } else { self.written };
-        self.under_way = Some(UnderWay { items, end, zeros_end });
-        let (file, name, zeros) = (Arc::clone(&self.file), self.name.clone(), self.written..zeros_end);
-        Some(FrameWrite { file, name, at: self.at, frame, zeros })
+        let end = self.at + Seal::frame_bytes(items.len());
+        let zeros = if end > self.written { end..end + extent_bytes } else { 0..0 };
+        let zeros_end = self.written.max(zeros.end);
+        self.under_way = Some(UnderWay { items: items.clone(), end, zeros_end });
+        let (file, name) = (Arc::clone(&self.file), self.name.clone());
+        Some(FrameWrite { file, name, at: self.at, seal: self.seal, number: self.number, items, zeros })
     }
 
     /// The frame that was under way is written. Error: `Full`, after which its items are the next
