@@ -220,9 +220,7 @@ impl Shared {
     }
 }
 
-/// Maps the pages of a range for writing; where the kernel lacks that, reads them.
-/// Error: `Poisoned`.
-pub fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
+fn populate(region: &Region, chunk: &Range<u64>) -> Result<(), Error> {
     match region.advise_populate(chunk.start, chunk.end - chunk.start) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             let mut byte = [0];

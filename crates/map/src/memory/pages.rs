@@ -666,9 +666,10 @@ impl Pages {
     }
 
     /// Offset that the runs have reached, or from which the next one is searched: the higher one.
-    pub(crate) fn writing_at(&self) -> u64 {
-        let ends = self.runs.iter().map(|run| run.end);
-        ends.fold(self.geometry.page_at(self.table.free.cursor()), u64::max)
+    /// None before the first run.
+    pub(crate) fn writing_at(&self) -> Option<u64> {
+        let end = self.runs.iter().map(|run| run.end).max().filter(|end| *end > 0)?;
+        Some(end.max(self.geometry.page_at(self.table.free.cursor())))
     }
 
     /// Free pages that [`Urgency::Ordinary`] may not take.

@@ -1,13 +1,13 @@
-//! Populates the pages that the writer comes to next, so that its first stores there do not fault.
+//! Populates the pages that the writer comes to next, so that it does not fault there.
 //!
 //! A fault takes a microsecond and more, and half of that in a range that is populated at once.
-//! Runs pass through a new file from its beginning on; once they have reached its end, all of it is
-//! mapped. The file's blocks were allocated when it was made, so nothing is used up ahead: what is
-//! mapped ahead is bounded by [`AHEAD_BYTES`], and by a share of the file.
+//! Runs pass through a new file from its beginning on. What is mapped ahead of the highest one is
+//! bounded by [`AHEAD_BYTES`], and by a share of the file; below it nothing is. The file's blocks
+//! were allocated when it was made. On a page medium pages are mapped for reading, and the first
+//! store to each still faults.
 
 use crate::memory::format::Geometry;
 use perdura_pmem::Region;
-use perdura_pmem::prefault::populate;
 
 /// Bytes that are mapped ahead of the writer, and the share of the file that they are at most.
 const AHEAD_BYTES: u64 = 8 << 20;
@@ -30,20 +30,22 @@ impl Prefault {
         Prefault { region: region.clone(), until: 0, end: geometry.data_end(), ahead }
     }
 
-    /// Populates pages ahead of offset `at`, which the writer has reached, where enough is missing.
-    pub(crate) fn follow(&mut self, at: u64) {
+    /// Populates a piece of the pages ahead of offset `at`, which the writer has reached, where a
+    /// piece is missing. Returns whether another one is.
+    pub(crate) fn follow(&mut self, at: u64) -> bool {
         let piece = (self.ahead / AHEAD_PER_PIECE).max(1);
         let to = at.saturating_add(self.ahead).min(self.end);
         self.until = self.until.max(at).min(self.end);
-        if to < self.end && to < self.until.saturating_add(piece) {
-            return;
+        let is_behind = |until: u64| until < to && (to == self.end || to - until >= piece);
+        if !is_behind(self.until) {
+            return false;
         }
-        while self.until < to {
-            let len = piece.min(to - self.until);
-            let next = self.until + len;
-            // Where memory is damaged, the writer meets the page by itself.
-            self.until = populate(&self.region, &(self.until..next)).map_or(self.end, |()| next);
-        }
+        let len = piece.min(to - self.until);
+        // Where the kernel cannot do it, or memory is damaged, nothing is mapped any more: the
+        // writer meets the pages by itself.
+        let populated = self.region.advise_populate(self.until, len);
+        self.until = populated.map_or(self.end, |()| self.until + len);
+        is_behind(self.until)
     }
 }
 
@@ -77,7 +79,8 @@ mod tests {
         Map::create(&medium(directory), "map", &Layout::list(bytes), &config).expect("there is room")
     }
 
-    /// Hazards: more is mapped than the bound; a call for each page; past the file's end.
+    /// Hazards: more is mapped than the bound, or at once; a call for each page; past the file's
+    /// end.
     #[test]
     fn follows_the_writer_by_its_bound() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -85,17 +88,17 @@ mod tests {
         let pages = &map.core.state.lock().pages;
         let (region, begin, end) = (&pages.region, pages.geometry.page_at(0), pages.geometry.data_end());
         let mut prefault = Prefault::new(region, &pages.geometry);
-        prefault.follow(begin);
+        while prefault.follow(begin) {}
         assert_eq!(mapped_to(region), (begin + (2 << 20)).next_multiple_of(PAGE), "an eighth of the file");
         let before = prefault.until;
-        prefault.follow(begin + (200 << 10));
+        assert!(!prefault.follow(begin + (200 << 10)));
         assert_eq!(prefault.until, before, "less than a piece is missing");
-        prefault.follow(begin + (256 << 10));
+        assert!(!prefault.follow(begin + (256 << 10)));
         assert_eq!(prefault.until, before + (256 << 10));
         prefault.follow(begin);
         assert_eq!(prefault.until, before + (256 << 10), "what is mapped stays");
         for at in [end - PAGE, end, u64::MAX, begin] {
-            prefault.follow(at);
+            while prefault.follow(at) {}
             assert_eq!(prefault.until, end);
         }
         assert_eq!(mapped_to(region), end.next_multiple_of(PAGE));
@@ -111,7 +114,7 @@ mod tests {
         map.persist().expect("it is sound");
         let (region, written) = {
             let pages = &map.core.state.lock().pages;
-            (pages.region.clone(), pages.writing_at())
+            (pages.region.clone(), pages.writing_at().expect("a run"))
         };
         assert!(written > 2 << 20);
         let begin = Instant::now();

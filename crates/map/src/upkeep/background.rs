@@ -68,8 +68,8 @@ struct Look {
     /// Number of the next persist. While it stays, and the map is clean, nothing has changed.
     number: u64,
     live: u64,
-    /// Offset that the writer has reached.
-    writing_at: u64,
+    /// Offset that the writer has reached, if it has written.
+    writing_at: Option<u64>,
     /// Whether a change came since the look before, or something that waits has left.
     is_busy: bool,
     wants_forget: bool,
@@ -124,10 +124,9 @@ fn run<I: Structure>(core: &Core<I>) {
     let mut refused = Round::begin(core).traverse().is_err();
     let mut look = Look::take(core, &Look::default());
     let mut prefault = Prefault::new(&shared.records.region, &shared.records.geometry);
-    prefault.follow(look.writing_at);
     while shared.wake.wait(Some(interval)) {
         look = Look::take(core, &look);
-        prefault.follow(look.writing_at);
+        let is_behind = look.writing_at.is_some_and(|at| prefault.follow(at));
         if look.wants_forget {
             // Only a load, or a map that cannot be changed, refuses it.
             _ = core.forget_rest();
@@ -146,7 +145,7 @@ fn run<I: Structure>(core: &Core<I>) {
         if is_asked && !is_put_off {
             collector.set_asked(false);
         }
-        idle = if look.is_busy || freed > 0 { 0 } else { idle + 1 };
+        idle = if look.is_busy || is_behind || freed > 0 { 0 } else { idle + 1 };
         if idle >= IDLE_LOOKS {
             shared.wake.set_asleep(true);
             // A change made before the flag was visible did not wake this thread: look once more.
