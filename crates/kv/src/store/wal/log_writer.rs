@@ -38,7 +38,8 @@ pub(super) struct FrameWrite {
 }
 
 impl FrameWrite {
-    /// Writes the frame and the zeros. Returns whether there was room for the zeros.
+    /// Writes the frame and the zeros. Returns whether there was room for the zeros; if not, none
+    /// are left: they would take the room of what counts.
     pub(super) fn put(&self) -> Result<bool> {
         let failed = |error| Error::io(&self.name, "writing", error);
         self.file.write_at(self.at, &self.seal.frame(self.number, &self.items)).map_err(failed)?;
@@ -47,7 +48,10 @@ impl FrameWrite {
         }
         let zeros = vec![0; (self.zeros.end - self.zeros.start) as usize];
         match self.file.write_at(self.zeros.start, &zeros).map_err(failed) {
-            Err(error) if error.kind() == ErrorKind::Full => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.file.cut(self.zeros.start).map_err(failed)?;
+                Ok(false)
+            }
             written => written.map(|()| true),
         }
     }
@@ -182,7 +186,9 @@ mod tests {
     use std::time::Duration;
 
     use super::super::disk::{Disk, DiskFile};
+    use super::super::frame::Seal;
     use super::super::{SimDisk, WalConfig, WalStore};
+    use super::FrameWrite;
     use crate::entry::{Change, WriteBatch};
     use crate::store::{ErrorKind, PersistentState, Store};
     use raft::eraftpb::Entry;
@@ -311,6 +317,24 @@ mod tests {
         assert!(store.begin_persist().expect("a disk"), "a small frame is handed over");
         drop(store);
         assert_eq!(WalStore::open(Arc::new(disk.0), &WalConfig::default()).expect("a sound log").last(), index + 1);
+    }
+
+    /// Hazard: zeros that there was only a part of the room for take that part from what counts.
+    #[test]
+    fn zeros_without_room_leave_the_room_there_is() {
+        let disk = SimDisk::default();
+        let file: Arc<dyn DiskFile> = Arc::from(disk.create("log").expect("a new file"));
+        let seal = Seal { salt: 7, of: 1 };
+        let end = Seal::frame_bytes(100);
+        disk.limit(end + 5000);
+        let items = vec![1; 100].into();
+        let zeros = end..end + 8000;
+        let write = FrameWrite { file, name: "log".into(), at: 0, seal, number: 0, items, zeros };
+        assert!(!write.run().expect("room for the frame"));
+        assert_eq!((write.file.bytes().expect("a file"), disk.free_bytes().expect("a disk")), (end, 5000));
+        disk.limit(0);
+        assert!(write.run().expect("room for all"));
+        assert_eq!(write.file.bytes().expect("a file"), end + 8000);
     }
 
     #[test]

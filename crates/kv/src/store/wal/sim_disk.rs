@@ -256,17 +256,17 @@ impl DiskFile for SimFile {
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.disk.count();
-        let more = (at + bytes.len() as u64).saturating_sub(self.bytes()?);
-        if more > 0 && more > self.disk.free_bytes()? {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        let longest = self.bytes()?.max(at).saturating_add(self.disk.free_bytes()?);
+        // As a file system does: what there is room for is written, and the rest is refused.
+        let fits = longest.saturating_sub(at).min(bytes.len() as u64) as usize;
+        let (bytes, is_whole) = (&bytes[..fits], fits == bytes.len());
         let (mut content, begin, end) = (lock(&self.content), at as usize, at as usize + bytes.len());
         if content.now.len() < end {
             content.now.resize(end, 0);
         }
         content.now[begin..end].copy_from_slice(bytes);
         content.open.extend(begin / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
-        Ok(())
+        is_whole.then_some(()).ok_or_else(|| io::ErrorKind::StorageFull.into())
     }
 
     fn cut(&self, len: u64) -> io::Result<()> {

@@ -23,7 +23,7 @@ pub(super) struct Tail {
     pub(super) at: u64,
     /// Its number.
     pub(super) number: u64,
-    /// Length up to which zeros, or frames, are written.
+    /// Length up to which zeros were written. Frames may lie beyond it.
     pub(super) written: u64,
     /// Items of the next frame.
     pub(super) items: BytesMut,
