@@ -277,6 +277,18 @@ impl Directory {
         self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
+    /// The state of the page that row `row` is in, and the row's word, whether the page is published
+    /// or not; `None` if there is no such page.
+    #[inline]
+    pub(crate) fn state_and_word(&self, row: u64) -> Option<(PageState, Word)> {
+        let page = self.page(self.page_of(row))?;
+        // The state first: a page is emptied before it is published anew (I3).
+        let state = PageState(page.region.load(page.at));
+        let position = u64::from(self.position_of(row));
+        let word = if position == 0 { Word::EMPTY } else { Word(page.region.load(page.at + position * 8)) };
+        Some((state, word))
+    }
+
     /// Stores and flushes the state word that publishes page `page`. Its words must be fenced
     /// before (I3); the caller fences the state.
     #[track_caller]

@@ -152,13 +152,14 @@ impl Table {
     pub(crate) fn word_at(&self, row: u64, snapshot: Csn) -> Word {
         let directory = self.directory();
         let page = directory.page_of(row);
+        // A damaged entry may name a row beyond the pages, for which no slot is to be made.
         if page >= directory.page_count() {
             return Word::EMPTY;
         }
         let slot = self.space().shadows().slot(page);
         loop {
             if let Some(mark) = slot.quiet(snapshot) {
-                let (state, word) = (directory.state(page), directory.raw_word(row));
+                let Some((state, word)) = directory.state_and_word(row) else { return Word::EMPTY };
                 if slot.is_still(mark) {
                     // Planted: a snapshot misses the last commit that it should see.
                     let is_seen = state.is_published()
