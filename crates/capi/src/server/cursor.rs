@@ -71,9 +71,9 @@ pub struct PerduraCursor {
     layout: Layout,
     packer: Packer,
     whole: Unpacker,
-    /// The columns that were last chosen, and how they are unpacked: the next statement mostly
-    /// wants the same.
-    chosen: Option<(Vec<u8>, Unpacker)>,
+    /// The last two choices of columns, and how these are unpacked, the newer one first: the next
+    /// statement mostly wants one of them.
+    chosen: [Option<(Vec<u8>, Unpacker)>; 2],
     /// Reads unpack those columns, and not all.
     chooses: bool,
     buffer: Vec<u8>,
@@ -125,7 +125,7 @@ impl PerduraCursor {
             table,
             packer: Packer::new(&layout),
             whole: Unpacker::new(&layout),
-            chosen: None,
+            chosen: [None, None],
             chooses: false,
             layout,
             buffer: Vec::new(),
@@ -221,11 +221,17 @@ impl PerduraCursor {
     pub(super) fn set_columns(&mut self, columns: Option<&[u8]>) {
         self.chooses = columns.is_some();
         let Some(columns) = columns else { return };
-        if self.chosen.as_ref().is_some_and(|(known, _)| known == columns) {
+        let is_known =
+            |chosen: &Option<(Vec<u8>, Unpacker)>| chosen.as_ref().is_some_and(|(known, _)| known == columns);
+        if is_known(&self.chosen[0]) {
+            return;
+        }
+        self.chosen.swap(0, 1);
+        if is_known(&self.chosen[0]) {
             return;
         }
         let wanted = |index: usize| columns[index / 8] & 1 << (index % 8) != 0;
-        self.chosen = Some((columns.to_vec(), Unpacker::for_columns(&self.layout, wanted)));
+        self.chosen[0] = Some((columns.to_vec(), Unpacker::for_columns(&self.layout, wanted)));
     }
 
     /// Goes on to the table that took the place of a truncated one.
@@ -314,7 +320,7 @@ impl PerduraCursor {
     /// As for [`PerduraCursor::unpack`].
     #[inline(always)]
     pub(super) unsafe fn unpack_counted(&self, rid: Rid, row: RowRef, record: *mut u8) -> Outcome<usize> {
-        let chosen = self.chosen.as_ref().filter(|_| self.chooses);
+        let chosen = self.chosen[0].as_ref().filter(|_| self.chooses);
         let unpacker = chosen.map_or(&self.whole, |(_, unpacker)| unpacker);
         // SAFETY: as the caller vouches for.
         unsafe { unpacker.unpack(row.bytes(), record) }.map_err(|_| self.damaged(rid))
