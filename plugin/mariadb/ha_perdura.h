@@ -23,6 +23,7 @@
 #include "key_images.h"
 #include "missing_features.h"
 #include "perdura_plugin.h"
+#include "told_range.h"
 #include "virtual_columns.h"
 
 #include <array>
@@ -68,6 +69,8 @@ struct Index_walk
   bool one_range= false;
   /* The server has asked for the next row of the ranges, and not for a row by its key. */
   bool next_range= false;
+  /* The search is for the first row of a range, beyond whose end the server wants none. */
+  bool in_range= false;
   /* The first step of the search. */
   PerduraStep sought= PERDURA_STEP_NEXT;
   /* A row that has moved in the index is used where it is now. */
@@ -90,22 +93,11 @@ struct Entry_plan
   /* There is a condition on the parts, checked before the row is read. */
   bool checks= false;
   Key_images::Parts parts= 0;
-  /* Where the range that is read ends: at or before the keys that begin with these bytes. Empty if
-     the range is open. */
-  std::vector<uchar> end= {};
-  bool end_excluded= false;
 
-  /* Nothing is taken; the room for the end of a range stays. */
-  void clear()
-  {
-    covers= checks= false;
-    end.clear();
-  }
+  /* Nothing is taken. */
+  void clear() { covers= checks= false; }
   /* Asked for each row. */
   bool stops() const { return covers | checks; }
-  /* Whether a key lies behind the range that is read. The images of the columns compare as the
-     columns do. */
-  bool is_beyond_end(const uchar *key, size_t length) const;
 };
 } // namespace perdura
 
@@ -200,6 +192,8 @@ public:
   int index_first(uchar *record) override;
   int index_last(uchar *record) override;
   int index_next_same(uchar *record, const uchar *key, uint length) override;
+  int read_range_first(const key_range *begin, const key_range *end, bool is_equal, bool sorted) override;
+  int read_range_next() override;
 
   /* -- entries without their rows (ha_perdura_entries.cc) */
   Item *idx_cond_push(uint index, Item *condition) override;
@@ -278,6 +272,9 @@ private:
   void compute_key(uchar *record);
   int row_found(uchar *record);
   void choose_entries(PerduraStep step);
+  /* Whether the server's condition on the index is the range that was told. */
+  bool tells_range() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index && m_told.is_set(); }
+  PerduraBound range_end(PerduraStep step, PerduraBound *begin);
   int entry_used(uchar *record, PerduraCode code);
   bool reads_in_any_order();
   int begin_in_any_order();
@@ -319,6 +316,7 @@ private:
   std::vector<std::array<ulong, 2>> m_index_flags;
   perdura::Index_walk m_walk;
   perdura::Entry_plan m_entries;
+  perdura::Told_range m_told;
   /* Whether the order of the rows does not show, so that a walk through an index gets them from the
      scan of the table, with the columns that the statement uses or, where it counts rows, none. */
   enum class Any_order { NO, COLUMNS, NO_COLUMNS } m_any_order= Any_order::NO;

@@ -29,12 +29,15 @@ static constexpr ulong SHORT_ROW= 512;
 static constexpr uint8_t NO_COLUMNS[(MAX_FIELDS + 7) / 8]= {};
 
 /* Takes the server's condition on the columns of an index. A statement that locks rows has it
-   checked on the locked row. Of a primary key of one column the ranges mostly say it all, and it
-   would be checked at each entry for nothing. */
+   checked on the locked row. A condition on a primary key of one column, an integer, is taken if it
+   is a range: that bounds the search, and nothing is checked at each entry. Otherwise the ranges of
+   the search mostly say it all. */
 Item *ha_perdura::idx_cond_push(uint index, Item *condition)
 {
-  const bool is_told= index == table->s->primary_key && table->key_info[index].user_defined_key_parts == 1;
-  if (m_locks || m_lock_type >= TL_FIRST_WRITE || is_told)
+  if (m_locks || m_lock_type >= TL_FIRST_WRITE)
+    return condition;
+  m_told= {};
+  if (index == table->s->primary_key && table->key_info[index].user_defined_key_parts == 1 && !m_told.take(table, index, m_keys.get(), condition))
     return condition;
   pushed_idx_cond= condition;
   pushed_idx_cond_keyno= index;
@@ -42,8 +45,30 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
   return nullptr;
 }
 
-/* Settles, for a search that begins, what the entries are used for. The server reads backwards only
-   without a condition. */
+/* Where a search for the rows of a range ends, of which `begin` is the bound that the server has
+   set; none if it does not end, or rows are locked and the server compares their keys. Where it
+   ends with the server's range, the server need not compare the key of each row. */
+PerduraBound ha_perdura::range_end(PerduraStep step, PerduraBound *begin)
+{
+  PerduraBound end= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
+  const bool may_end= step == PERDURA_STEP_NEXT && !m_walk.compares_keys && m_lock_type < TL_FIRST_WRITE;
+  in_range_check_pushed_down= may_end && m_walk.in_range && end_range;
+  if (!may_end)
+    return end;
+  if (in_range_check_pushed_down)
+  {
+    bool whole;
+    const PerduraKey key= m_keys->search(active_index, end_range->key, end_range->keypart_map, Key_images::Slot::SECOND, &whole);
+    end= {end_range->flag == HA_READ_BEFORE_KEY ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
+  if (tells_range())
+    m_told.narrow(begin, &end);
+  return end;
+}
+
+/* Settles, for a search that begins, what the entries are used for. A condition that is a range is
+   checked where the search does not go through one. The server reads backwards only without a
+   condition. */
 void ha_perdura::choose_entries(PerduraStep step)
 {
   m_entries.clear();
@@ -53,17 +78,10 @@ void ha_perdura::choose_entries(PerduraStep step)
     m_entries.parts= m_keys->parts_of(active_index, table->read_set);
     m_entries.covers= !(m_entries.parts & ~m_keys->restorable(active_index));
   }
-  if (unlikely(pushed_idx_cond && pushed_idx_cond_keyno == active_index))
+  if (unlikely(pushed_idx_cond && pushed_idx_cond_keyno == active_index && !(tells_range() && step == PERDURA_STEP_NEXT)))
   {
     m_entries.checks= true;
     m_entries.parts= m_keys->restorable(active_index);
-    if (end_range && (step == PERDURA_STEP_NEXT || step == PERDURA_STEP_NEXT_SAME))
-    {
-      bool whole;
-      const PerduraKey key= m_keys->search(active_index, end_range->key, end_range->keypart_map, Key_images::Slot::SECOND, &whole);
-      m_entries.end.assign(key.bytes, key.bytes + key.length);
-      m_entries.end_excluded= end_range->flag == HA_READ_BEFORE_KEY;
-    }
   }
 }
 
@@ -154,15 +172,7 @@ void ha_perdura::end_in_any_order()
   perdura_scan_end(m_cursor);
 }
 
-bool Entry_plan::is_beyond_end(const uchar *key, size_t length) const
-{
-  if (end.empty())
-    return false;
-  const int order= memcmp(key, end.data(), std::min(length, end.size()));
-  return order > 0 || (order == 0 && end_excluded && length >= end.size());
-}
-
-/* Evaluates the condition on the columns of the key. The end of the range was checked: the server
+/* Evaluates the condition on the columns of the key. The search ends with the range: the server
    would compare columns that the key does not tell. */
 check_result_t ha_perdura::check_entry()
 {
@@ -181,8 +191,6 @@ int ha_perdura::entry_used(uchar *record, PerduraCode code)
   {
     size_t length;
     const uint8_t *key= perdura_index_key(m_cursor, &length);
-    if (m_entries.checks && m_entries.is_beyond_end(key, length))
-      return HA_ERR_END_OF_FILE;
     const Key_images::Told told= m_keys->restore(active_index, m_entries.parts, key, length, record);
     if (unlikely(told == Key_images::Told::DAMAGED))
       return failed(perdura_index_damaged(m_cursor, m_session));

@@ -133,7 +133,9 @@ int ha_perdura::seek(uchar *record, const PerduraBound &bound, PerduraStep step,
      that has it now. In descending order the server asks but once for a key that does not
      repeat. */
   const bool looks_up= whole && (!m_walk.uses_moved || step == PERDURA_STEP_NEXT_SAME_DESCENDING);
-  return entry_found(record, perdura_index_seek(m_cursor, m_session, bound, step, looks_up, m_entries.stops(), record));
+  PerduraBound begin= bound;
+  const PerduraBound end= range_end(step, &begin);
+  return entry_found(record, perdura_index_seek(m_cursor, m_session, begin, end, step, looks_up, m_entries.stops(), record));
 }
 
 int ha_perdura::step(uchar *record, PerduraStep step)
@@ -210,6 +212,34 @@ int ha_perdura::index_next(uchar *record)
 int ha_perdura::index_prev(uchar *record)
 {
   return step(record, PERDURA_STEP_PREVIOUS);
+}
+
+/* A search by key alone goes on behind the end of the range before: a loose scan of an index, which
+   has several, looks at the row that it finds to tell whether its range has ended. */
+int ha_perdura::read_range_first(const key_range *begin, const key_range *end, bool is_equal, bool sorted)
+{
+  m_walk.in_range= true;
+  const int error= handler::read_range_first(begin, end, is_equal, sorted);
+  m_walk.in_range= false;
+  return error;
+}
+
+/* The next row of a range to whose end the search knows: what the server does for each, but for the
+   end and for measuring. */
+int ha_perdura::read_range_next()
+{
+  if (unlikely(!in_range_check_pushed_down || eq_range || get_time_tracker() || m_psi || m_any_order != Any_order::NO))
+    return handler::read_range_next();
+  const int error= step(table->record[0], PERDURA_STEP_NEXT);
+  increment_statistics(&SSV::ha_read_next_count);
+  if (likely(!error))
+  {
+    update_index_statistics();
+    if (unlikely(table->vfield))
+      table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+  }
+  table->status= error ? STATUS_NOT_FOUND : 0;
+  return error;
 }
 
 /* The engine knows what was searched for. */

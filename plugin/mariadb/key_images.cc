@@ -26,7 +26,7 @@ constexpr ulonglong HASH_SEEDS[2][2]= {{0x9e3779b97f4a7c15ULL, 0xbf58476d1ce4e5b
 /* sort_string() may write this much more than it was asked for. */
 constexpr size_t SORT_SLACK= 8;
 
-static bool is_integer(const Field *field)
+bool is_integer(const Field *field)
 {
   switch (field->real_type()) {
   case MYSQL_TYPE_TINY:

@@ -48,6 +48,9 @@ enum class Way_back : uchar { NONE, SAME, REVERSED, DATE, FLOAT, DOUBLE, ESCAPED
 /* The way back for a part of an index. It holds for fields of an open table and of its share. */
 Way_back way_back(const Field *field, const KEY_PART_INFO &info);
 
+/* Whether a column holds integers. */
+bool is_integer(const Field *field);
+
 /* A column of an index. */
 struct Key_part
 {

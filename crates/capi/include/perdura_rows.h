@@ -203,12 +203,14 @@ PerduraCode perdura_index_begin(PerduraCursor *cursor, const PerduraSession *ses
 // Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads it into
 // `record`. A step to the same key finds only rows whose keys begin with the bound's bytes. `whole` says that
 // these are a whole key which does not repeat. With `stops`, this and the steps that follow stop at the entry
-// and fill in no record; reads must not lock then. END if there is no such row.
+// and fill in no record; reads must not lock then. With an `end`, this and the steps to the next row find
+// only those up to there: to keys that begin with its bytes, or with an excluded one to those below them;
+// `step` must be the one to the next row then, and reads must not lock. END if there is no such row.
 //
 // Errors: LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for perdura_scan_next, with the record
 // filled in.
 PerduraCode perdura_index_seek(PerduraCursor *cursor, const PerduraSession *session, PerduraBound bound,
-    PerduraStep step, bool whole, bool stops, uint8_t *record);
+    PerduraBound end, PerduraStep step, bool whole, bool stops, uint8_t *record);
 
 // Goes on to another row, and reads it into `record`. END if there is none.
 //

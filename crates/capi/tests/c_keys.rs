@@ -81,7 +81,8 @@ fn outcome(code: PerduraCode, record: &[u8; RECORD_BYTES]) -> Option<Row> {
 fn seek(cursor: &Cursor, session: &Session, bound: PerduraBound, step: PerduraStep, whole: bool) -> Option<Row> {
     let mut record = [0xEE; RECORD_BYTES];
     // SAFETY: the record has the table's bytes.
-    let code = unsafe { perdura_index_seek(cursor.0, session.0, bound, step, whole, false, record.as_mut_ptr()) };
+    let code =
+        unsafe { perdura_index_seek(cursor.0, session.0, bound, NO_BOUND, step, whole, false, record.as_mut_ptr()) };
     outcome(code, &record)
 }
 
@@ -94,6 +95,15 @@ fn step(cursor: &Cursor, session: &Session, step: PerduraStep) -> Option<Row> {
 
 fn ids(cursor: &Cursor, session: &Session, bound: PerduraBound, first: PerduraStep) -> Vec<u32> {
     let found = std::iter::successors(seek(cursor, session, bound, first, false), |_| step(cursor, session, first));
+    found.map(|row| row.id).collect()
+}
+
+/// The rows of a range.
+fn ids_to(cursor: &Cursor, session: &Session, bound: PerduraBound, end: PerduraBound) -> Vec<u32> {
+    let (mut record, next) = ([0xEE; RECORD_BYTES], PerduraStep::Next);
+    // SAFETY: the record has the table's bytes.
+    let code = unsafe { perdura_index_seek(cursor.0, session.0, bound, end, next, false, false, record.as_mut_ptr()) };
+    let found = std::iter::successors(outcome(code, &record), |_| step(cursor, session, next));
     found.map(|row| row.id).collect()
 }
 
@@ -112,6 +122,11 @@ fn rows_are_found_by_their_keys() {
     assert_eq!(ids(&table, &session, NO_BOUND, PerduraStep::Next), [1, 3, 4, 5]);
     assert_eq!(ids(&table, &session, NO_BOUND, PerduraStep::Previous), [5, 4, 3, 1]);
     assert_eq!(ids(&table, &session, bound(&3u32.to_be_bytes()), PerduraStep::Next), [3, 4, 5]);
+    let (three, four) = (3u32.to_be_bytes(), 4u32.to_be_bytes());
+    let to = |kind, key: &[u8; 4]| PerduraBound { kind, ..bound(key) };
+    assert_eq!(ids_to(&table, &session, bound(&three), to(PerduraBoundKind::Included, &four)), [3, 4]);
+    assert_eq!(ids_to(&table, &session, NO_BOUND, to(PerduraBoundKind::Excluded, &four)), [1, 3]);
+    assert_eq!(ids_to(&table, &session, bound(&four), to(PerduraBoundKind::Excluded, &three)), []);
     assert_eq!(seek(&table, &session, bound(&2u32.to_be_bytes()), PerduraStep::NextSame, true), None);
     assert_eq!(seek(&table, &session, bound(&4u32.to_be_bytes()), PerduraStep::NextSame, true), Some(row(4, "c")));
     assert_eq!(step(&table, &session, PerduraStep::NextSame), None);
@@ -203,7 +218,8 @@ fn of_descending_list(
     let mut found = Vec::new();
     // SAFETY: all are live, and the record has the table's bytes.
     unsafe {
-        let mut code = perdura_index_seek(cursor.0, session.0, bound(sought), to, whole, false, record.as_mut_ptr());
+        let mut code =
+            perdura_index_seek(cursor.0, session.0, bound(sought), NO_BOUND, to, whole, false, record.as_mut_ptr());
         while let Some(row) = outcome(code, &record) {
             let mut bytes = 0;
             let entry = std::slice::from_raw_parts(perdura_index_key(cursor.0, &mut bytes), bytes).to_vec();

@@ -12,6 +12,7 @@ use perdura_engine::format::{SegmentKind, segments_for_bytes};
 use perdura_engine::{CheckClient, CheckDepth, Direction, Engine, Error, Isolation, ReadView, Session};
 use perdura_pmem::sim::{Image, Random};
 use perdura_pmem::{Medium, SimMedium};
+use std::ops::Bound;
 use std::sync::Arc;
 
 const SEGMENT_BYTES: u64 = 4096;
@@ -289,5 +290,18 @@ fn a_missing_key_is_not_looked_for_in_other_leaves() {
         };
         let missed = (1..60).filter(|long| is_missed(*long)).count();
         assert!(missed >= 50, "{name} at {at:#x}: a damaged leaf is in the way of {} keys of 59", 59 - missed);
+        // A range of a key, or of none, ends in its leaf.
+        let mut read = |long: u32| {
+            let [from, to] = [0, 1].map(|more| Kind::Long.key(&Fields { long: long * 2 + more, ..Fields::default() }));
+            let mut scan = txn.index(&table, 0).scan(ReadView::Snapshot);
+            scan.seek_range(&txn, Bound::Included(&from), Bound::Included(&to))?;
+            let found = [scan.next(&txn)?, scan.next(&txn)?];
+            assert!(found[0].is_some() && found[1].is_none(), "{found:?}");
+            scan.seek_range(&txn, Bound::Excluded(&from), Bound::Included(&to))?;
+            assert_eq!(scan.next(&txn)?, None);
+            Ok::<(), Error>(())
+        };
+        let read = (1..60).filter(|long| read(*long).is_ok()).count();
+        assert!(read >= 50, "{name} at {at:#x}: a damaged leaf is in the way of {} ranges of 59", 59 - read);
     }
 }

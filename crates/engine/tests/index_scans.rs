@@ -85,6 +85,19 @@ fn every_bound_in_both_directions() {
                         walk.stroll(&txn, &mut random, 5);
                     }
                 }
+                for end in [number, number + 1, number + 50] {
+                    let end = kind.key(&Fields::of(end));
+                    let (key, end) = (&key[..length], &end[..end.len() - random.below(2) as usize]);
+                    for to in [Bound::Included(end), Bound::Excluded(end)] {
+                        if key <= end {
+                            walk.seek_range(&txn, Bound::Excluded(key), to);
+                            walk.stroll(&txn, &mut random, 5);
+                            walk.seek_range(&txn, Bound::Included(key), to);
+                            walk.finish(&txn);
+                            walk.back(&txn);
+                        }
+                    }
+                }
             }
         }
         walk.seek(&txn, Bound::Unbounded, Direction::Forward);

@@ -68,8 +68,10 @@ pub unsafe extern "C" fn perdura_index_begin(
 /// Finds the first row whose key is at `bound` or behind it in the direction of `step`, and reads
 /// it into `record`. A step to the same key finds only rows whose keys begin with the bound's
 /// bytes. `whole` says that these are a whole key which does not repeat. With `stops`, this and the
-/// steps that follow stop at the entry and fill in no record; reads must not lock then. END if
-/// there is no such row.
+/// steps that follow stop at the entry and fill in no record; reads must not lock then. With an
+/// `end`, this and the steps to the next row find only those up to there: to keys that begin with
+/// its bytes, or with an excluded one to those below them; `step` must be the one to the next row
+/// then, and reads must not lock. END if there is no such row.
 ///
 /// # Errors
 /// LOCK_WAIT_TIMEOUT, DEADLOCK, KILLED; RECORD_CHANGED as for [`super::rows::perdura_scan_next`],
@@ -77,12 +79,13 @@ pub unsafe extern "C" fn perdura_index_begin(
 ///
 /// # Safety
 /// Cursor and session must be live and used by this thread alone; `record` must be a record of the
-/// table, the bound readable.
+/// table, the bounds readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perdura_index_seek(
     cursor: *mut PerduraCursor,
     session: *const PerduraSession,
     bound: PerduraBound,
+    end: PerduraBound,
     step: PerduraStep,
     whole: bool,
     stops: bool,
@@ -90,7 +93,11 @@ pub unsafe extern "C" fn perdura_index_seek(
 ) -> PerduraCode {
     let how = (whole, stops);
     // SAFETY: as the caller vouches for.
-    unsafe { on(cursor, session, |cursor, session| cursor.seek(session, bound.bound(), step.step(), how, record)) }
+    unsafe {
+        on(cursor, session, |cursor, session| {
+            cursor.seek(session, (bound.bound(), end.bound()), step.step(), how, record)
+        })
+    }
 }
 
 /// Goes on to another row, and reads it into `record`. END if there is none.

@@ -47,7 +47,7 @@ enum At {
     Entry,
     /// At an entry of the scan whose key does not begin with what was searched for.
     Beyond,
-    /// At the end of the index, past some entry.
+    /// At the end of the index or the range, past some entry.
     End,
     /// At the key that was looked up, which has led to this row.
     Key(Option<Rid>),
@@ -146,12 +146,13 @@ impl IndexPosition {
     }
 
     /// Looks for the first entry at `bound`, or behind it in the step's direction; false if there
-    /// is none. `whole` says that the bound is a whole key.
+    /// is none. Steps to the next entry go as far as `end`. `whole` says that the bound is a whole
+    /// key.
     pub(super) fn seek(
         &mut self,
         session: &mut Session,
         table: &Arc<Table>,
-        bound: Bound<&[u8]>,
+        (bound, end): (Bound<&[u8]>, Bound<&[u8]>),
         step: Step,
         whole: bool,
     ) -> Outcome<bool> {
@@ -170,7 +171,12 @@ impl IndexPosition {
             // that the walk has passed.
             self.at = At::Bound(Side::At);
         }
-        self.scan(session, table).seek(&session.txn, bound, step.direction)?;
+        debug_assert!(end == Bound::Unbounded || (step.direction == Direction::Forward && !self.to_lock));
+        let scan = self.scan(session, table);
+        match end {
+            Bound::Unbounded => scan.seek(&session.txn, bound, step.direction)?,
+            _ => scan.seek_range(&session.txn, bound, end)?,
+        }
         self.advance(session)
     }
 

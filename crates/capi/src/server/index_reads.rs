@@ -56,15 +56,16 @@ impl PerduraCursor {
         self.index_reading = None;
     }
 
-    /// Finds the first row at `bound`, or behind it in the step's direction, and reads it. With
-    /// `stops`, this and the steps that follow stop at the entry.
+    /// Finds the first row at the bound where a range begins, or behind it in the step's direction,
+    /// and reads it. Steps to the next row go as far as the range's end. With `stops`, this and the
+    /// steps that follow stop at the entry.
     ///
     /// # Safety
     /// `record` must be a record buffer of this table.
     pub(super) unsafe fn seek(
         &mut self,
         session: &mut Session,
-        bound: Bound<&[u8]>,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
         step: Step,
         (whole, stops): (bool, bool),
         record: *mut u8,
@@ -74,7 +75,7 @@ impl PerduraCursor {
         if self.index_reading.is_none() {
             return Ok(PerduraCode::End);
         }
-        let found = self.index.seek(session, &self.table, bound, step, whole)?;
+        let found = self.index.seek(session, &self.table, range, step, whole)?;
         // SAFETY: as the caller vouches for.
         unsafe { self.read_entry(session, found, record) }
     }

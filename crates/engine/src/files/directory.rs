@@ -277,8 +277,8 @@ impl Directory {
         self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
-    /// The state of the page that row `row` is in, and the row's word, whether the page is published
-    /// or not; `None` if there is no such page.
+    /// The state of the page that row `row` is in, and the row's word, whether the page is
+    /// published or not; `None` if there is no such page.
     #[inline]
     pub(crate) fn state_and_word(&self, row: u64) -> Option<(PageState, Word)> {
         let page = self.page(self.page_of(row))?;

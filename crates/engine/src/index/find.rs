@@ -185,9 +185,9 @@ impl Index {
         met.quiet.is_some_and(|(leaf, mark)| self.leaves().leaf(leaf).slot.is_still(mark))
     }
 
-    /// Puts the entries that `view` sees in the leaf at `key` into `page`; if it sees none, those
-    /// of the next leaf in which it does. Returns whether there is a leaf. The caller holds a
-    /// snapshot.
+    /// Puts the entries from `key` on that `view` sees in the leaf at `key` into `page`; if it sees
+    /// none, those of the next leaf in which it does, up to the end of the page's range. Returns
+    /// whether there is a leaf. The caller holds a snapshot.
     pub(crate) fn page_from(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
         self.check()?;
         let mut from = Cow::Borrowed(key);
@@ -199,23 +199,24 @@ impl Index {
                 {
                     // As long as the vacant leaf has the key, all populated ones beyond it begin
                     // above the key.
-                    let next = next.map(|next| self.order().low(next));
+                    let next = next.map(|next| self.order().low(next)).filter(|next| page.reaches(next));
                     return Ok((is_vacant() && place.holds()).then_some(Step::Onward(next)));
                 }
-                let filled =
-                    self.read_leaf(leaf, place, view, &mut |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
+                let mut fill =
+                    |leaf: &LeafBytes<'_>, slots, end: LeafEnd<'_>| page.fill(leaf, slots, &from, end.high());
+                let filled = self.read_leaf(leaf, place, view, &mut fill)?;
                 Ok(filled.map(|()| Step::Here))
             })?;
             let next = match found {
                 None => return Ok(false),
                 Some(Step::Onward(next)) => next.map(<[u8]>::to_vec),
                 Some(Step::Here) if page.len() > 0 => return Ok(true),
-                Some(Step::Here) => page.high().map(<[u8]>::to_vec),
+                Some(Step::Here) => page.onward().map(<[u8]>::to_vec),
             };
             match next {
                 Some(next) => from = next.into(),
                 None => {
-                    page.end(&from);
+                    page.put_behind_all(&from);
                     return Ok(true);
                 }
             }
@@ -225,7 +226,7 @@ impl Index {
     /// Puts the entries that `view` sees in the leaf at `key` into `page`. Returns whether there is
     /// a leaf. The caller holds a snapshot.
     pub(crate) fn page_at(&self, key: &[u8], view: &View<'_>, page: &mut Page) -> Result<bool> {
-        let found = self.read(key, view, |leaf, slots, end| page.fill(leaf, slots, end.high()))?;
+        let found = self.read(key, view, |leaf, slots, end| page.fill(leaf, slots, &[], end.high()))?;
         Ok(found.is_some())
     }
 

@@ -3,38 +3,65 @@
 use super::entry_order::EntryOrder;
 use super::leaf::{LeafBytes, damaged};
 use crate::error::Result;
+use crate::format::entry_row;
+
+/// Where an entry lies in the bytes of its page, and its row.
+struct Entry {
+    start: u32,
+    end: u32,
+    row: u64,
+}
 
 /// The entries of one leaf as a scan sees them, in order, copied.
 #[derive(Default)]
 pub(crate) struct Page {
     bytes: Vec<u8>,
-    /// Where the entries lie in `bytes`.
-    entries: Vec<std::ops::Range<u32>>,
+    entries: Vec<Entry>,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
     order: EntryOrder,
+    /// Where the range of a scan ends: it takes no entries from there on.
+    end: Option<Vec<u8>>,
 }
 
 impl Page {
-    /// Takes the entries in `slots` of `leaf`, those below `high`.
-    pub(super) fn fill(&mut self, leaf: &LeafBytes<'_>, slots: u64, high: Option<&[u8]>) -> Result<()> {
-        let found = self.order.find(leaf, slots);
+    /// Sets where the range ends; `None` at the end of the index.
+    pub(crate) fn set_end(&mut self, end: Option<Vec<u8>>) {
+        self.end = end;
+    }
+
+    /// Whether the range has keys from `key` on.
+    pub(super) fn reaches(&self, key: &[u8]) -> bool {
+        self.end.as_ref().is_none_or(|end| key < &end[..])
+    }
+
+    /// The low key of the next leaf, if there was one and the range goes on there.
+    pub(crate) fn onward(&self) -> Option<&[u8]> {
+        self.high().filter(|high| self.reaches(high))
+    }
+
+    /// Takes the entries in `slots` of `leaf` from `from` on, those below `high` and the end of the
+    /// range. Entries that a leaf was left with beyond its end are those of the next.
+    pub(super) fn fill(&mut self, leaf: &LeafBytes<'_>, slots: u64, from: &[u8], high: Option<&[u8]>) -> Result<()> {
+        let end = match (high, self.end.as_deref()) {
+            (Some(high), Some(end)) => Some(high.min(end)),
+            (high, end) => high.or(end),
+        };
+        let found = self.order.find(leaf, slots, (from, end));
         found.map_err(|_| damaged(leaf, "an entry of an index' leaf is damaged"))?;
         self.bytes.clear();
         self.entries.clear();
         if let Some(extent) = self.order.extent() {
             let start = extent.start;
             leaf.copy(extent, &mut self.bytes);
-            self.entries.extend(self.order.ranges().map(|range| range.start - start..range.end - start));
-        }
-        // Entries that a leaf was left with beyond its end are those of the next.
-        if let Some(high) = high
-            && self.len().checked_sub(1).is_some_and(|last| self.entry(last) >= high)
-        {
-            self.entries.truncate(self.place_of(high));
+            for range in self.order.ranges() {
+                let (start, end) = (range.start - start, range.end - start);
+                let row = entry_row(&self.bytes[start as usize..end as usize]);
+                self.entries.push(Entry { start, end, row });
+            }
         }
         self.low.clear();
-        self.low.extend_from_slice(leaf.low());
+        self.low.extend_from_slice(leaf.low().max(from));
         match (&mut self.high, high) {
             (Some(known), Some(high)) => {
                 known.clear();
@@ -50,11 +77,11 @@ impl Page {
         self.bytes.clear();
         self.entries.clear();
         self.low.clear();
-        self.high = None;
+        (self.high, self.end) = (None, None);
     }
 
-    /// Has no entries, behind the last one of the index; there is nothing from `key` on.
-    pub(super) fn end(&mut self, key: &[u8]) {
+    /// Has no entries, behind the last one of the range; there is nothing from `key` on.
+    pub(super) fn put_behind_all(&mut self, key: &[u8]) {
         self.bytes.clear();
         self.entries.clear();
         self.low.clear();
@@ -77,16 +104,25 @@ impl Page {
 
     /// Entry `index`.
     pub(crate) fn entry(&self, index: usize) -> &[u8] {
-        let range = &self.entries[index];
-        &self.bytes[range.start as usize..range.end as usize]
+        self.bytes_of(&self.entries[index])
+    }
+
+    /// The row of entry `index`.
+    #[inline]
+    pub(crate) fn row(&self, index: usize) -> u64 {
+        self.entries[index].row
+    }
+
+    fn bytes_of(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.start as usize..entry.end as usize]
     }
 
     /// Number of entries below `bound`.
     pub(crate) fn place_of(&self, bound: &[u8]) -> usize {
-        self.entries.partition_point(|range| &self.bytes[range.start as usize..range.end as usize] < bound)
+        self.entries.partition_point(|entry| self.bytes_of(entry) < bound)
     }
 
-    /// The low key of the leaf.
+    /// The low key of the leaf, or the bound from which on its entries were taken.
     pub(crate) fn low(&self) -> &[u8] {
         &self.low
     }

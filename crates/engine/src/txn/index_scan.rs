@@ -93,6 +93,27 @@ impl IndexScan {
     /// # Errors
     /// As for [`Session::read`]; Configuration if there is no such index.
     pub fn seek(&mut self, session: &Session, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
+        self.page.set_end(None);
+        self.seek_bound(session, from, direction)
+    }
+
+    /// Goes to the beginning of a range, as a forward [`IndexScan::seek`] does. Steps forward go
+    /// to the entries that begin with the bound `to` or lie below it (`Included`), or to those
+    /// below it (`Excluded`); those behind are neither sorted nor looked up. A range has an end
+    /// that is not below its beginning. Not for a scan for rows to be locked.
+    ///
+    /// # Errors
+    /// Those of [`IndexScan::seek`].
+    pub fn seek_range(&mut self, session: &Session, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.page.set_end(match to {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(beyond(key)),
+            Bound::Excluded(key) => Some(key.to_vec()),
+        });
+        self.seek_bound(session, from, Direction::Forward)
+    }
+
+    fn seek_bound(&mut self, session: &Session, from: Bound<&[u8]>, direction: Direction) -> Result<()> {
         if !self.begun {
             session.check_readable(&self.table, self.seen.is_consistent.then_some(self.seen.snapshot))?;
             self.begun = true;
@@ -249,7 +270,7 @@ impl IndexScan {
                 }
                 return self.take(self.before_next);
             }
-            let Some(high) = self.page.high().map(<[u8]>::to_vec) else {
+            let Some(high) = self.page.onward().map(<[u8]>::to_vec) else {
                 self.put_at(self.page.len());
                 return Ok(false);
             };
@@ -299,14 +320,14 @@ impl IndexScan {
     /// Whether the scan leaves an entry out: an own row has the primary key of its row.
     fn is_hidden(&self, session: &Session, entry: usize) -> bool {
         // Asked for each entry: mostly nothing is hidden, and the entry is not looked at.
-        let row = || entry_row(self.page.entry(entry));
+        let row = || self.page.row(entry);
         let writes = session.writes();
         self.seen.is_consistent && writes.hides_rows() && writes.is_hidden(self.table.id(), row(), self.seen.step)
     }
 
     fn take(&mut self, entry: usize) -> Result<bool> {
         (self.before_next, self.up_to_previous, self.at) = (entry + 1, entry, Some(entry));
-        check_row(&self.table, entry_row(self.page.entry(entry)))?;
+        check_row(&self.table, self.page.row(entry))?;
         Ok(true)
     }
 
@@ -337,7 +358,7 @@ impl IndexScan {
     #[inline]
     fn read_committed(&mut self, at: usize) -> Result<Option<(Rid, RowRef)>> {
         let found = self.ask_ahead(at);
-        let row = entry_row(self.page.entry(at));
+        let row = self.page.row(at);
         let word = found.unwrap_or_else(|| self.table.word_at(row, self.seen.snapshot));
         let rid = Rid::new(row, word.incarnation());
         Ok(self.table.row(rid, word)?.map(|row| (rid, row)))
@@ -348,7 +369,7 @@ impl IndexScan {
     #[inline(always)]
     fn ask_ahead(&mut self, at: usize) -> Option<Word> {
         let (table, seen) = (&self.table, &self.seen);
-        let row_of = |entry| entry_row(self.page.entry(entry));
+        let row_of = |entry| self.page.row(entry);
         let turn = self.ahead.pass(at, self.page.len());
         for (region, at) in turn.words.filter_map(|entry| table.directory().place(row_of(entry))) {
             region.prefetch(at);

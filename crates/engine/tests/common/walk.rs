@@ -19,6 +19,8 @@ pub struct Walk {
     scan: IndexScan,
     entries: Vec<Entry>,
     place: Place,
+    /// Entries of the range that is walked, and those below it.
+    end: usize,
     direction: Direction,
     hint: String,
 }
@@ -26,13 +28,27 @@ pub struct Walk {
 impl Walk {
     /// A walk over the entries that a scan must find.
     pub fn new(scan: IndexScan, entries: Vec<Entry>, hint: String) -> Walk {
-        Walk { scan, entries, place: Place { below: -1, above: 0 }, direction: Direction::Forward, hint }
+        let end = entries.len();
+        Walk { scan, entries, place: Place { below: -1, above: 0 }, end, direction: Direction::Forward, hint }
     }
 
-    /// Seeks a random bound.
+    /// Seeks a random bound, or the beginning of a random range.
     pub fn seek_any(&mut self, session: &Session, kind: Kind, random: &mut Random, bound: u64) {
-        let key = match random.below(3) {
-            // The key of an entry, or its beginning.
+        let mut key = self.any_key(kind, random, bound);
+        if random.one_in(3) {
+            let mut end = self.any_key(kind, random, bound);
+            if end < key {
+                std::mem::swap(&mut key, &mut end);
+            }
+            return self.seek_range(session, any_bound(&key, random), any_bound(&end, random));
+        }
+        let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
+        self.seek(session, any_bound(&key, random), direction);
+    }
+
+    /// The key of an entry, its beginning, or any key.
+    fn any_key(&self, kind: Kind, random: &mut Random, bound: u64) -> Vec<u8> {
+        match random.below(3) {
             0 if !self.entries.is_empty() => {
                 let mut key = self.entries[random.below(self.entries.len() as u64) as usize].0.clone();
                 if random.one_in(4) {
@@ -41,33 +57,50 @@ impl Walk {
                 key
             }
             _ => kind.bound(random, bound),
+        }
+    }
+
+    /// Seeks the beginning of a range, which does not end before it begins.
+    pub fn seek_range(&mut self, session: &Session, from: Bound<&[u8]>, to: Bound<&[u8]>) {
+        self.scan.seek_range(session, from, to).unwrap_or_else(|error| panic!("{}: {error}", self.hint));
+        let begin = match from {
+            Bound::Unbounded => 0,
+            Bound::Included(bound) => self.count_below(bound, false),
+            Bound::Excluded(bound) => self.count_below(bound, true),
         };
-        let from = match random.below(7) {
-            0 => Bound::Unbounded,
-            1..=3 => Bound::Included(key.as_slice()),
-            _ => Bound::Excluded(key.as_slice()),
+        let end = match to {
+            Bound::Unbounded => self.entries.len(),
+            Bound::Included(bound) => self.count_below(bound, true),
+            Bound::Excluded(bound) => self.count_below(bound, false),
         };
-        let direction = if random.one_in(2) { Direction::Forward } else { Direction::Backward };
-        self.seek(session, from, direction);
+        self.put_at(begin, end.max(begin), Direction::Forward);
+    }
+
+    fn put_at(&mut self, gap: usize, end: usize, direction: Direction) {
+        self.place = Place { below: gap as isize - 1, above: gap as isize };
+        (self.end, self.direction) = (end, direction);
+    }
+
+    /// Entries below a bound; with `or_at`, or beginning with it.
+    fn count_below(&self, bound: &[u8], or_at: bool) -> usize {
+        let is_below = |key: &[u8]| key < bound || (or_at && key.starts_with(bound));
+        self.entries.iter().filter(|(key, _)| is_below(key)).count()
     }
 
     /// Seeks.
     pub fn seek(&mut self, session: &Session, from: Bound<&[u8]>, direction: Direction) {
         self.scan.seek(session, from, direction).unwrap_or_else(|error| panic!("{}: {error}", self.hint));
-        let begins = |key: &[u8], bound: &[u8]| key.starts_with(bound);
-        let count = |is_below: &dyn Fn(&[u8]) -> bool| self.entries.iter().filter(|(key, _)| is_below(key)).count();
         let gap = match (from, direction) {
             (Bound::Unbounded, Direction::Forward) => 0,
             (Bound::Unbounded, Direction::Backward) => self.entries.len(),
             (Bound::Included(bound), Direction::Forward) | (Bound::Excluded(bound), Direction::Backward) => {
-                count(&|key| key < bound)
+                self.count_below(bound, false)
             }
             (Bound::Excluded(bound), Direction::Forward) | (Bound::Included(bound), Direction::Backward) => {
-                count(&|key| key < bound || begins(key, bound))
+                self.count_below(bound, true)
             }
         };
-        self.place = Place { below: gap as isize - 1, above: gap as isize };
-        self.direction = direction;
+        self.put_at(gap, self.entries.len(), direction);
     }
 
     /// One step on, in the direction of the seek.
@@ -85,8 +118,8 @@ impl Walk {
         let forward = direction == Direction::Forward;
         let found = step(&mut self.scan, session, direction).unwrap_or_else(|error| panic!("{}: {error}", self.hint));
         let at = if forward { self.place.above } else { self.place.below };
-        let at = at.clamp(-1, self.entries.len() as isize);
-        let expected = usize::try_from(at).ok().and_then(|at| self.entries.get(at));
+        let at = at.clamp(-1, self.end as isize);
+        let expected = usize::try_from(at).ok().filter(|at| *at < self.end).and_then(|at| self.entries.get(at));
         let found = found.map(|rid| (self.scan.key().to_vec(), rid));
         let text = |entry: Option<&Entry>| {
             entry.map_or("nothing".into(), |(key, rid)| format!("{} of row {:#x}", brief(key), rid.to_u64()))
@@ -118,5 +151,13 @@ impl Walk {
             }
             going = if random.one_in(3) { self.back(session) } else { self.on(session) };
         }
+    }
+}
+
+fn any_bound<'k>(key: &'k [u8], random: &mut Random) -> Bound<&'k [u8]> {
+    match random.below(7) {
+        0 => Bound::Unbounded,
+        1..=3 => Bound::Included(key),
+        _ => Bound::Excluded(key),
     }
 }

@@ -1,0 +1,140 @@
+-- Ranges of keys, whose ends bound the search: which rows they have. Run for two engines, whose output is compared.
+
+SET sql_mode='', time_zone='+00:00';
+DELIMITER //
+-- Conditions on a primary key that is an integer, with values inside and outside of its type.
+CREATE OR REPLACE PROCEDURE try(type TEXT, vals TEXT)
+BEGIN
+  SELECT type;
+  EXECUTE IMMEDIATE CONCAT('CREATE OR REPLACE TABLE t (id ', type, ', n INT DEFAULT 7, pad VARCHAR(20) DEFAULT "pad", PRIMARY KEY (id), KEY n (n))');
+  EXECUTE IMMEDIATE CONCAT('INSERT INTO t (id) VALUES ', vals);
+  UPDATE t SET n = id % 5;
+  FOR one IN (SELECT v FROM bounds ORDER BY CAST(v AS DECIMAL(30))) DO
+    FOR how IN (SELECT c FROM conditions ORDER BY c) DO
+      EXECUTE IMMEDIATE CONCAT('SELECT ', QUOTE(REPLACE(how.c, '?', one.v)), ' AS c, GROUP_CONCAT(id ORDER BY id) AS ids, COUNT(*), SUM(LENGTH(pad)) FROM t FORCE INDEX (PRIMARY) WHERE ',
+        REPLACE(how.c, '?', one.v));
+    END FOR;
+    EXECUTE IMMEDIATE CONCAT('SELECT id, pad FROM t WHERE id >= ', one.v, ' AND id < 100 ORDER BY id DESC LIMIT 3');
+    EXECUTE IMMEDIATE CONCAT('SELECT MIN(id), MAX(id) FROM t WHERE id > ', one.v);
+    EXECUTE IMMEDIATE CONCAT('SELECT MIN(id), MAX(id) FROM t WHERE id <= ', one.v);
+    EXECUTE IMMEDIATE CONCAT('SELECT COUNT(*), SUM(x.n), MAX(y.pad) FROM t x STRAIGHT_JOIN t y ON y.id = x.id + 1 WHERE y.id BETWEEN ', one.v, ' AND 100');
+    EXECUTE IMMEDIATE 'SELECT GROUP_CONCAT(id ORDER BY id), SUM(LENGTH(pad)) FROM t WHERE id BETWEEN ? AND ? + 100' USING CAST(one.v AS SIGNED), CAST(one.v AS SIGNED);
+    EXECUTE IMMEDIATE 'SELECT GROUP_CONCAT(id ORDER BY id), SUM(LENGTH(pad)) FROM t WHERE id > ? AND id <= ?' USING CAST(one.v AS UNSIGNED), 200;
+  END FOR;
+  SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t WHERE id BETWEEN NULL AND 5;
+  SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t WHERE id > NULL;
+END//
+DELIMITER ;
+CREATE OR REPLACE TABLE bounds (v VARCHAR(30)) ENGINE=InnoDB;
+INSERT INTO bounds VALUES ('0'), ('-1'), ('1'), ('-128'), ('127'), ('128'), ('255'), ('-129'), ('65535'), ('8388607'), ('-2147483648'), ('4294967295'),
+  ('9223372036854775807'), ('-9223372036854775808'), ('18446744073709551615');
+CREATE OR REPLACE TABLE conditions (c VARCHAR(100)) ENGINE=InnoDB;
+INSERT INTO conditions VALUES ('id = ?'), ('id > ?'), ('id >= ?'), ('id < ?'), ('id <= ?'), ('? < id'), ('? >= id'), ('id BETWEEN ? AND 127'), ('id BETWEEN -5 AND ?'),
+  ('id NOT BETWEEN ? AND 5'), ('id <> ?'), ('id > ? AND id < 128'), ('id > ? AND id > 0 AND id <= 127'), ('id >= ? AND id <= ?'), ('id > ? AND id < ?'), ('id > ? OR id = 0'),
+  ('id > ?.5'), ('id BETWEEN "?" AND "127"'), ('id > ? AND id % 2 = 1'), ('id BETWEEN ? AND 200 AND n = 2'), ('id IN (0, ?, 127)'), ('id > ? AND pad = "pad"'),
+  ('NOT id > ?'), ('id + 0 > ?'), ('id <=> ?'), ('id BETWEEN 1 AND 127 AND id = ?'), ('id > ? AND id IS NOT NULL'), ('id > ? AND id > -?'), ('id > (SELECT ?) AND id < 128');
+CALL try('TINYINT', '(0),(-128),(127),(-1),(1),(2),(50)');
+CALL try('TINYINT UNSIGNED', '(0),(128),(127),(255),(1),(2)');
+CALL try('SMALLINT', '(0),(-32768),(32767),(-1),(1),(127),(128)');
+CALL try('MEDIUMINT UNSIGNED', '(0),(16777215),(8388607),(8388608),(127)');
+CALL try('INT', '(0),(-2147483648),(2147483647),(-1),(1),(127),(128),(129)');
+CALL try('INT UNSIGNED', '(0),(4294967295),(2147483647),(2147483648),(1)');
+CALL try('BIGINT', '(0),(-9223372036854775808),(9223372036854775807),(-1),(1),(127)');
+CALL try('BIGINT UNSIGNED', '(0),(18446744073709551615),(9223372036854775807),(9223372036854775808),(1),(127)');
+CALL try('YEAR', '(0),(1901),(2155),(1970),(2000),(70)');
+CALL try('DECIMAL(20)', '(0),(-128),(127),(-1),(1)');
+CALL try('BIT(8)', '(0),(1),(127),(128),(255)');
+CALL try('DOUBLE', '(0),(-128),(127),(-1),(1),(0.5)');
+
+SELECT 'two columns, descending, several ranges';
+CREATE OR REPLACE TABLE t (a INT, b INT, pad VARCHAR(20), PRIMARY KEY (a, b), KEY d (b DESC, a));
+INSERT INTO t SELECT seq DIV 20, seq % 20, 'pad' FROM seq_1_to_400;
+SELECT COUNT(*), SUM(b), MAX(pad) FROM t FORCE INDEX (PRIMARY) WHERE a BETWEEN 3 AND 5;
+SELECT COUNT(*), SUM(b), MAX(pad) FROM t FORCE INDEX (PRIMARY) WHERE a = 3 AND b > 7 AND b <= 12;
+SELECT COUNT(*), SUM(b), MAX(pad) FROM t FORCE INDEX (PRIMARY) WHERE (a, b) > (3, 7) AND a < 6;
+SELECT COUNT(*), SUM(a), MAX(pad) FROM t FORCE INDEX (d) WHERE b BETWEEN 3 AND 5;
+SELECT COUNT(*), SUM(a), MAX(pad) FROM t FORCE INDEX (d) WHERE b > 17 AND a < 5;
+SELECT COUNT(*), SUM(a), MAX(pad) FROM t FORCE INDEX (d) WHERE b IN (3, 4, 9) AND a BETWEEN 2 AND 9;
+SELECT a, b, pad FROM t FORCE INDEX (d) WHERE b < 3 AND a < 3 ORDER BY b DESC, a;
+SELECT a, b, pad FROM t FORCE INDEX (PRIMARY) WHERE a BETWEEN 3 AND 4 ORDER BY a DESC, b DESC LIMIT 5;
+SET optimizer_switch = 'mrr=on,mrr_cost_based=off';
+SELECT COUNT(*), SUM(b), MAX(pad) FROM t FORCE INDEX (PRIMARY) WHERE a BETWEEN 3 AND 5;
+SELECT COUNT(*), SUM(a), MAX(pad) FROM t FORCE INDEX (d) WHERE b IN (3, 4, 9) AND a BETWEEN 2 AND 9;
+SET optimizer_switch = DEFAULT;
+
+SELECT 'loose scans of several ranges';
+ANALYZE TABLE t;
+SELECT a, MIN(b) FROM t FORCE INDEX (PRIMARY) WHERE a IN (2, 3, 7, 9, 30) GROUP BY a;
+SELECT a, MIN(b), MAX(b) FROM t FORCE INDEX (PRIMARY) WHERE a BETWEEN 1 AND 3 OR a BETWEEN 7 AND 9 OR a > 18 GROUP BY a;
+SELECT a, MIN(b) FROM t FORCE INDEX (PRIMARY) WHERE (a < 3 OR a = 9) AND b > 5 GROUP BY a;
+SELECT DISTINCT a FROM t FORCE INDEX (PRIMARY) WHERE a BETWEEN 2 AND 4 OR a BETWEEN 8 AND 9;
+SELECT b, MIN(a), MAX(a) FROM t FORCE INDEX (d) WHERE b BETWEEN 2 AND 4 OR b BETWEEN 8 AND 9 GROUP BY b;
+SELECT COUNT(DISTINCT a) FROM t FORCE INDEX (PRIMARY) WHERE a < 5 OR a BETWEEN 10 AND 12;
+
+SELECT 'texts and others';
+CREATE OR REPLACE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, c VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci, d DATETIME(3), e DECIMAL(10,3), f FLOAT, b BLOB,
+  pad VARCHAR(20) DEFAULT 'pad', KEY c (c), KEY p (c(2)), KEY d (d), KEY e (e), KEY f (f), KEY b (b(3)), KEY cd (c, d));
+INSERT INTO t (c, d, e, f, b) VALUES ('a', '2020-01-01', 1.5, -0.0, 'a'), ('A', '2020-01-02 10:00:00.123', -1.5, 0.0, 'ab'), ('ab', NULL, 0, 1e10, 'abc'), ('abc', '1000-01-01', NULL, -1e10, 'abcd'),
+  ('b ', '9999-12-31', 9999999.999, 0.5, ''), ('', '2020-01-01', -9999999.999, NULL, NULL), (NULL, '2020-06-01', 2, 3, '\0'), ('ä', '2021-01-01', 3, 4, 0xff), ('az', '2021-01-01', 3, 4, 0xffffff), (_utf8mb4 0x61F09F9880, NULL, 7, 8, 'b');
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (c) WHERE c BETWEEN 'a' AND 'ab';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (c) WHERE c LIKE 'a%';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (p) WHERE c LIKE 'ab%';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (p) WHERE c > 'a' AND c < 'abc';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (c) WHERE c < 'b';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (c) WHERE c <= 'B' OR c IS NULL;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (cd) WHERE c = 'a' AND d < '2020-01-02';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (cd) WHERE c = 'a' AND d <= '2020-01-02 10:00:00.123';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (d) WHERE d BETWEEN '1000-01-01' AND '2020-01-01';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (d) WHERE d < '2020-01-02';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (e) WHERE e < 0;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (e) WHERE e BETWEEN -1.5 AND 1.5;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (f) WHERE f <= 0;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (f) WHERE f < 0;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (b) WHERE b BETWEEN 'a' AND 'abc';
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (b) WHERE b > 0xff;
+SELECT GROUP_CONCAT(id ORDER BY id), MAX(pad) FROM t FORCE INDEX (b) WHERE b < 0xffffff;
+
+SELECT 'a constant that an outer join makes NULL';
+CREATE OR REPLACE TABLE o (y INT);
+INSERT INTO o VALUES (1), (2);
+CREATE OR REPLACE TABLE c (x INT PRIMARY KEY);
+INSERT INTO c VALUES (1), (9);
+CREATE OR REPLACE VIEW v AS SELECT x, 5 AS five FROM c;
+CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, pad INT DEFAULT 1);
+INSERT INTO t (id) SELECT seq FROM seq_1_to_3000;
+SELECT v.x, (SELECT SUM(pad) FROM t WHERE id > v.five AND id < 10) AS q FROM o LEFT JOIN v ON v.x = o.y ORDER BY o.y;
+SELECT v.x, (SELECT SUM(pad) FROM t WHERE id BETWEEN v.five AND 10) AS q FROM o LEFT JOIN v ON v.x = o.y ORDER BY o.y;
+SELECT v.x, o.y FROM o LEFT JOIN v ON v.x = o.y WHERE EXISTS (SELECT 1 FROM t WHERE id >= v.five AND id < 10 AND pad = 1) OR v.x = 77 ORDER BY o.y;
+SELECT d.x, (SELECT SUM(pad) FROM t WHERE id > d.five AND id < 10) AS q FROM o LEFT JOIN (SELECT x, 5 AS five FROM c) d ON d.x = o.y ORDER BY o.y;
+SELECT d.x, (SELECT SUM(pad) FROM t WHERE id = d.five) AS q FROM o LEFT JOIN (SELECT x, 5 AS five FROM c) d ON d.x = o.y ORDER BY o.y;
+DROP VIEW v;
+DROP TABLE o, c;
+
+SELECT 'statements beside';
+CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, k INT, pad VARCHAR(20) DEFAULT 'pad', KEY k (k));
+INSERT INTO t (id, k) SELECT seq, seq % 10 FROM seq_1_to_1000;
+SELECT GROUP_CONCAT(id) FROM (SELECT id, pad FROM t WHERE id BETWEEN 10 AND 20 ORDER BY id LIMIT 4 OFFSET 3) x;
+SELECT x.id, COUNT(y.pad) FROM t x LEFT JOIN t y ON y.id BETWEEN 5 AND x.id AND y.k = 3 WHERE x.id BETWEEN 10 AND 14 GROUP BY x.id;
+SELECT COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id BETWEEN 10 AND 20 OR k = 3;
+SELECT DISTINCT k FROM t WHERE id BETWEEN 995 AND 2000 ORDER BY k;
+SELECT id, pad FROM t WHERE id > 5 AND id <= 8 UNION ALL SELECT id, pad FROM t WHERE id > 7 AND id < 10;
+SELECT COUNT(*) FROM t x WHERE EXISTS (SELECT pad FROM t y WHERE y.id > 900 AND y.id < 910 AND y.k = x.k);
+SELECT id FROM t WHERE id BETWEEN 10 AND 12 FOR UPDATE;
+UPDATE t SET k = 77 WHERE id BETWEEN 10 AND 12;
+DELETE FROM t WHERE id > 990 AND id < 995;
+SELECT k, COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id BETWEEN 5 AND 999 GROUP BY k;
+BEGIN;
+INSERT INTO t (id, k) VALUES (2000, 1), (-5, 2);
+UPDATE t SET id = id + 5000 WHERE id BETWEEN 20 AND 22;
+SELECT COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id BETWEEN -10 AND 30;
+SELECT COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id > 999;
+ROLLBACK;
+SELECT COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id > 999;
+PREPARE q FROM 'SELECT COUNT(*), SUM(LENGTH(pad)) FROM t WHERE id BETWEEN ? AND ?';
+EXECUTE q USING 5, 9;
+EXECUTE q USING 9, 5;
+EXECUTE q USING '5', 9.5;
+EXECUTE q USING NULL, 9;
+EXECUTE q USING 100, 199;
+DROP TABLE t, bounds, conditions;
+DROP PROCEDURE try;
