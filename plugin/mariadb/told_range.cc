@@ -13,7 +13,6 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-
 #include "told_range.h"
 
 namespace perdura {
@@ -41,7 +40,8 @@ private:
    a view is NULL in rows that an outer join makes up. */
 static bool is_known(Item *item)
 {
-  return item->const_item() && item->basic_const_item() && item->result_type() == INT_RESULT && item->cmp_type() == INT_RESULT && !item->is_null();
+  return item->const_item() && item->basic_const_item() && item->result_type() == INT_RESULT && item->cmp_type() == INT_RESULT &&
+    !item->is_null();
 }
 
 void Value_range::raise(const Longlong_hybrid &to, bool excluded)
@@ -150,7 +150,6 @@ Told_range::Bound Told_range::bound(uint index, Key_images *keys, longlong value
 
 bool Told_range::take(TABLE *table, uint index, Key_images *keys, Item *condition)
 {
-  m_length= 0;
   const KEY_PART_INFO &part= table->key_info[index].key_part[0];
   const Field *column= table->field[part.fieldnr - 1];
   /* A YEAR of two digits is compared as another. */

@@ -13,7 +13,6 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-
 /* A condition on the key of an integer column that is a range of its values. The search through the
    index is bounded by it, so that nothing is evaluated at each entry. */
 
@@ -29,8 +28,8 @@ class Told_range
 {
 public:
   bool is_set() const { return m_length; }
-  /* Takes a condition on index `index`, whose one column cannot be NULL. False if it says more than
-     a range of an integer column does, or that there is none. */
+  /* Takes a condition on index `index`, of one column; nothing is told so far. False if it says
+     more than a range of an integer column does, or that there is none. */
   bool take(TABLE *table, uint index, Key_images *keys, Item *condition);
   /* Narrows the bounds of a search for the next greater keys. */
   void narrow(PerduraBound *begin, PerduraBound *end) const;
