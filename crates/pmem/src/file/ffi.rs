@@ -5,6 +5,7 @@
 
 use crate::medium::Granularity;
 use crate::region::Functions;
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -29,6 +30,10 @@ pub(super) struct BadBlock {
 
 const E_NOSUPP: c_int = -100_001;
 const E_NO_BAD_BLOCK_FOUND: c_int = -100_029;
+
+/// Held while libpmem2 knows of a mapping. When it deletes one it unmaps the addresses before it
+/// forgets them (1.12), and refuses what another thread maps there meanwhile with EEXIST.
+static MAPPED: Mutex<()> = Mutex::new(());
 
 type FlushFn = unsafe extern "C" fn(*const c_void, usize);
 type DrainFn = unsafe extern "C" fn();
@@ -100,6 +105,7 @@ impl<'fd> Source<'fd> {
 
     /// Granularity that libpmem2 finds when it maps the file.
     pub(super) fn granularity(&self) -> io::Result<Granularity> {
+        let _mapped = MAPPED.lock();
         let mut config = ptr::null_mut();
         // SAFETY: config receives the object, which is deleted below.
         check(unsafe { pmem2_config_new(&mut config) })?;
@@ -157,8 +163,13 @@ impl Drop for Source<'_> {
     }
 }
 
-/// libpmem2's view of a mapping that we made ourselves.
-pub(super) struct Map(*mut RawMap);
+/// libpmem2's view of a mapping that we made ourselves. No thread can make a second one, or ask for
+/// a granularity, while it lives.
+pub(super) struct Map {
+    raw: *mut RawMap,
+    /// Released when `raw` is deleted.
+    _mapped: MutexGuard<'static, ()>,
+}
 
 impl Map {
     /// Registers `len` bytes at `address`, to be flushed as `granularity` needs.
@@ -171,10 +182,10 @@ impl Map {
         len: usize,
         granularity: Granularity,
     ) -> io::Result<Map> {
-        let mut raw = ptr::null_mut();
+        let (mut raw, mapped) = (ptr::null_mut(), MAPPED.lock());
         // SAFETY: a live source and, by the caller's promise, a mapping of its file.
         check(unsafe { pmem2_map_from_existing(&mut raw, source.raw, address, len, to_raw(granularity)) })?;
-        Ok(Map(raw))
+        Ok(Map { raw, _mapped: mapped })
     }
 
     /// The functions libpmem2 chose.
@@ -182,11 +193,11 @@ impl Map {
         // SAFETY: a live mapping.
         unsafe {
             Functions {
-                flush: pmem2_get_flush_fn(self.0),
-                flush_settled: pmem2_get_flush_fn(self.0),
-                drain: pmem2_get_drain_fn(self.0),
-                memcpy: pmem2_get_memcpy_fn(self.0),
-                memset: pmem2_get_memset_fn(self.0),
+                flush: pmem2_get_flush_fn(self.raw),
+                flush_settled: pmem2_get_flush_fn(self.raw),
+                drain: pmem2_get_drain_fn(self.raw),
+                memcpy: pmem2_get_memcpy_fn(self.raw),
+                memset: pmem2_get_memset_fn(self.raw),
                 publish: None,
             }
         }
@@ -196,6 +207,28 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: a live mapping, deleted once; libpmem2 does not unmap what it did not map.
-        unsafe { pmem2_map_delete(&mut self.0) };
+        unsafe { pmem2_map_delete(&mut self.raw) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    /// Hazard: libpmem2 refuses a mapping for that of another thread, which is being unmapped.
+    #[test]
+    fn threads_that_map_at_once_do_not_meet() {
+        const TIMES: usize = 10_000;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let file = tempfile::tempfile().expect("a file");
+                    file.set_len(2 << 20).expect("it is made longer");
+                    let source = Source::new(file.as_fd()).expect("a source");
+                    (0..TIMES).for_each(|_| _ = source.granularity().expect("it is mapped"));
+                });
+            }
+        });
     }
 }
