@@ -34,7 +34,9 @@ use crate::service::Services;
 use crate::table::Table;
 use crate::table::definition::Definition;
 use catalog::Entry;
-use perdura_log::{Committed, Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW};
+use perdura_log::{
+    Committed, LogConfig, Recovery, SUPERBLOCK_NAME as SUPERBLOCK, SUPERBLOCK_NEW_NAME as SUPERBLOCK_NEW,
+};
 use perdura_pmem::numa::Locality;
 use perdura_pmem::prefault::Prefault;
 use perdura_pmem::{Medium, Mutant};
@@ -138,6 +140,7 @@ fn recover(
     let services = Arc::new(Services::new(prefault, locality));
     watch_prefault(&services);
     report_fault(&services);
+    report_unused(&services, config, (recovery.superblock.lanes, lane_bytes));
     // From here on: threads that were started above would have inherited the pin.
     let _attachment = services.locality().attach();
     let context = Arc::new(TableContext::new(medium.clone(), id, geometry, config, services));
@@ -223,6 +226,19 @@ fn report_fault(services: &Services) {
         services.notices.add(format!(
             "threads are not pinned to the NUMA node of the pool: {fault}; mend that and restart, or switch `numa` off"
         ));
+    }
+}
+
+/// Tells of settings that the pool does not follow, since it was created with others.
+fn report_unused(services: &Services, config: &Config, (lanes, lane_bytes): (u32, u64)) {
+    let unused = |name: &str, set: u64, kept: u64| {
+        services.notices.add(format!("{name} is set to {set}, but the pool was created with {kept} and keeps that"));
+    };
+    if ![0, lanes].contains(&config.log.lanes) {
+        unused("log_lanes", config.log.lanes.into(), lanes.into());
+    }
+    if ![LogConfig::default().lane_bytes, lane_bytes].contains(&config.log.lane_bytes) {
+        unused("log_lane_size", config.log.lane_bytes, lane_bytes);
     }
 }
 

@@ -56,7 +56,7 @@ fn an_unwritable_directory() {
         Err(_) => own.path().to_owned(),
     };
     let error = refused(&unwritable, EMULATED);
-    assert!(error.to_string().contains("check permissions"), "{error}");
+    assert!(error.to_string().contains("the owner of the directory"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! like a damaged pool. The next start must take it for an unfinished creation. Tests (I3).
 
 use crate::common::small;
-use perdura_engine::Engine;
+use perdura_engine::{Config, Engine, LogConfig};
 use perdura_pmem::sim::{Killed, Random, Recorder, ReplayOptions, Seen};
 use perdura_pmem::{Medium, SimMedium};
 use std::ops::ControlFlow;
@@ -45,4 +45,26 @@ fn a_creation_cut_off_twice_is_done_again() {
             ControlFlow::Continue(())
         });
     }
+}
+
+/// Settings of the log that count at creation only: a start with others says so, and keeps what the
+/// pool has.
+#[test]
+fn settings_that_only_a_new_pool_follows_are_told() {
+    let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+    let own = small();
+    drop(Engine::open(medium.clone(), own.clone()).unwrap());
+    let notices = |log: LogConfig| {
+        let engine = Engine::open(medium.clone(), Config { log, ..own.clone() }).unwrap();
+        engine.status().notices
+    };
+    let (lanes, lane_bytes) = (own.log.lanes + 1, own.log.lane_bytes * 2);
+    assert_eq!(notices(own.log.clone()), [""; 0]);
+    assert_eq!(
+        notices(LogConfig { lanes: 0, lane_bytes: LogConfig::default().lane_bytes, ..own.log.clone() }),
+        [""; 0]
+    );
+    let [one, other] = &notices(LogConfig { lanes, lane_bytes, ..own.log.clone() })[..] else { panic!("two notices") };
+    assert!(one.contains(&format!("log_lanes is set to {lanes}, but")), "{one}");
+    assert!(other.contains(&format!("created with {} and keeps", own.log.lane_bytes)), "{other}");
 }

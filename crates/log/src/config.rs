@@ -77,15 +77,10 @@ impl LogConfig {
 
     /// Checks ranges. Error: `Configuration`.
     pub fn check(&self) -> Result<()> {
-        range("log lanes", self.lanes.into(), 0, LANES_MAX.into())?;
-        range("log generations", self.generations.into(), 2, GENERATIONS_MAX.into())?;
-        range(
-            "limit of log generations",
-            self.generations_max.into(),
-            self.generations.into(),
-            GENERATIONS_MAX.into(),
-        )?;
-        range("checkpoints before the log shrinks", self.shrink_after.into(), 1, u32::MAX.into())?;
+        range("log_lanes", self.lanes.into(), 0, LANES_MAX.into())?;
+        range("log_generations", self.generations.into(), 2, GENERATIONS_MAX.into())?;
+        range("log_generations_max", self.generations_max.into(), self.generations.into(), GENERATIONS_MAX.into())?;
+        range("shrink_after", self.shrink_after.into(), 1, u32::MAX.into())?;
         self.path.check()?;
         check_lane_bytes(self.lane_bytes)
     }
@@ -101,11 +96,11 @@ fn range(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
 
 /// Whether a lane can have this size.
 pub(crate) fn check_lane_bytes(lane_bytes: u64) -> Result<()> {
-    range("log lane size in bytes", lane_bytes, LANE_BYTES_MIN, LANE_BYTES_MAX)?;
+    range("log_lane_size", lane_bytes, LANE_BYTES_MIN, LANE_BYTES_MAX)?;
     if lane_bytes.is_multiple_of(GRANULE_BYTES) {
         return Ok(());
     }
-    let what = format!("log lane size {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it");
+    let what = format!("log_lane_size: {lane_bytes} is not a multiple of {GRANULE_BYTES} bytes; round it");
     Err(Error::new(ErrorKind::Configuration, what))
 }
 
@@ -116,7 +111,7 @@ pub(crate) fn check_sectors(lane_bytes: u64, sector: u64) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "log lane size {lane_bytes} is too small for this disk, which writes sectors of {sector} bytes; choose {} at least",
+        "log_lane_size: {lane_bytes} is too small for this disk, which writes sectors of {sector} bytes; choose {} at least",
         LANE_SECTORS_MIN * sector
     );
     Err(Error::new(ErrorKind::Configuration, what))

@@ -49,6 +49,18 @@ impl Error {
         Error::new(ErrorKind::NotFound, message).in_file(what)
     }
 
+    /// There is no directory `what`.
+    #[cold]
+    pub(crate) fn no_directory(what: &str) -> Error {
+        let message = match what {
+            "" => "no directory is named; name one".to_owned(),
+            what => format!(
+                "the directory {what} does not exist; check the path, or make it for the account that this process runs as"
+            ),
+        };
+        Error::new(ErrorKind::NotFound, message).in_file(what)
+    }
+
     /// `what` exists already.
     #[cold]
     pub(crate) fn exists(what: &str) -> Error {
@@ -85,7 +97,7 @@ impl Error {
     pub(crate) fn not_emulated(what: &str, mode: &dyn Display, model: &dyn Display) -> Error {
         let message = format!(
             "{what} is of mode {mode}, which takes its own time: only emulated memory can take that of {model}; switch the \
-             model of the medium off, or choose a directory that is not on persistent memory"
+             model of the medium off, or emulate persistent memory"
         );
         Error::new(ErrorKind::Unsupported, message).in_file(what)
     }
@@ -153,7 +165,14 @@ impl Error {
     /// of [`crate::Medium`] too.
     #[cold]
     pub fn io(what: &str, action: &str, source: std::io::Error) -> Error {
-        let message = format!("{what}: {action} failed: {source}; check permissions and the kernel log");
+        let remedy = match source.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "make the account that this process runs as the owner of the directory and its files"
+            }
+            std::io::ErrorKind::NotADirectory => "name a directory",
+            _ => "check the kernel log",
+        };
+        let message = format!("{what}: {action} failed: {source}; {remedy}");
         Error::new(ErrorKind::Io, message).in_file(what).caused_by(source)
     }
 

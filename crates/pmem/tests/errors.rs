@@ -62,3 +62,18 @@ fn an_error_passed_on_keeps_message_and_place_and_becomes_the_source() {
         (Some(4096), Some("hardware".to_owned()))
     );
 }
+
+#[test]
+fn a_directory_that_is_none_is_named_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, b"").expect("it can be written");
+    for (path, kind, words) in [
+        (directory.path().join("absent"), ErrorKind::NotFound, "make it for the account"),
+        (std::path::PathBuf::new(), ErrorKind::NotFound, "no directory is named"),
+        (file, ErrorKind::Io, "name a directory"),
+    ] {
+        let error = FileMedium::open(&path, Options { emulate: true, create_dir: false }).err().expect("no directory");
+        assert!(error.kind() == kind && error.to_string().contains(words), "{path:?}: {error}");
+    }
+}

@@ -259,6 +259,12 @@ fn half(options: &PerduraOptions, directory: &Path, log: Option<&Arc<FileMedium>
 /// Adds the variable that takes the medium nevertheless.
 fn with_remedy(options: &PerduraOptions, error: perdura_pmem::Error) -> Failure {
     match error.kind() {
+        perdura_pmem::ErrorKind::NotDax if options.require_dax && options.emulate => Failure::new(
+            PerduraCode::Medium,
+            format!(
+                "{error}; perdura_require_dax=ON contradicts perdura_emulate=ON: to emulate, perdura_require_dax=OFF"
+            ),
+        ),
         perdura_pmem::ErrorKind::NotDax if options.require_dax => {
             Failure::new(PerduraCode::Medium, format!("{error}, or use it as a disk: perdura_require_dax=OFF"))
         }

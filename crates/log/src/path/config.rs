@@ -130,12 +130,12 @@ impl Default for PathConfig {
 impl PathConfig {
     /// Checks ranges. Error: `Configuration`.
     pub fn check(&self) -> Result<()> {
-        power("log buffer size in bytes", self.buffer_bytes, BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)?;
+        power("log_buffer_size", self.buffer_bytes, BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)?;
         if self.write_ahead_bytes == 0 {
             return Ok(());
         }
         let (low, high) = (WRITE_AHEAD_MIN.into(), WRITE_AHEAD_MAX.into());
-        power("granularity of the log's write-ahead in bytes", self.write_ahead_bytes.into(), low, high)
+        power("log_write_ahead_size", self.write_ahead_bytes.into(), low, high)
     }
 
     /// Granularity of write-ahead in bytes.

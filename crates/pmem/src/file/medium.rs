@@ -193,7 +193,10 @@ impl FileMedium {
         if create_dir {
             make_directory(directory)?;
         }
-        let handle = File::open(directory).map_err(|source| Error::from_io(&what, "opening", 0, source))?;
+        let handle = File::open(directory).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::no_directory(&what).caused_by(source),
+            _ => Error::from_io(&what, "opening", 0, source),
+        })?;
         let metadata = handle.metadata().map_err(|source| Error::from_io(&what, "stat", 0, source))?;
         if !metadata.is_dir() {
             return Err(Error::io(&what, "opening", Errno::NOTDIR.into()));
