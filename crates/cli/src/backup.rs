@@ -1,7 +1,9 @@
 //! `perdura backup` copies a pool while its server runs; `perdura restore` puts the copy back.
 
 use crate::copy::{self, Zeros, at};
+use crate::output::say;
 use crate::pool::{Failure, open_and_check};
+use crate::report::count;
 use crate::server::{Account, Server};
 use perdura_engine::check::Report;
 use perdura_engine::{FileMedium, MediumOptions};
@@ -15,6 +17,8 @@ const MAGIC: &str = "perdura backup 1";
 const INFO: &str = "backup.info";
 const POOL: &str = "pool";
 const PARTIAL: &str = "pool.partial";
+/// The database of the plugin's own tables, which no server needs.
+const INTERNAL: &str = "#perdura";
 
 /// Output of `perdura backup --help`.
 pub const USAGE: &str = "\
@@ -89,7 +93,7 @@ fn make(request: &Request) -> Result<(), Failure> {
     let released = server.release();
     let copied = copied.map_err(failed)?;
     let took = released.map_err(failed)?;
-    println!(
+    say!(
         "copied {} files, {} MiB; writers waited {:.1} s; verifying",
         copied.files,
         copied.bytes >> 20,
@@ -100,7 +104,7 @@ fn make(request: &Request) -> Result<(), Failure> {
         .map_err(|error| failed(at(&partial, "cannot be renamed", error)))?;
     let info = describe(&report, &held.facts);
     write_info(&request.target, &info).map_err(failed)?;
-    println!("{info}the backup in {} is complete and sound", request.target.display());
+    say!("{info}the backup in {} is complete and sound", request.target.display());
     Ok(())
 }
 
@@ -109,14 +113,15 @@ fn verify(directory: &Path) -> Result<Report, Failure> {
     let (_, report) = open_and_check(directory, None)?;
     match report.problems.as_slice() {
         [] => Ok(report),
-        [first, ..] => Err((1, format!("the copy is damaged: {} problems, the first: {first}", report.problems.len()))),
+        [first, ..] => Err((1, format!("the copy is damaged: {}, the first: {first}", count(report.problems.len())))),
     }
 }
 
 /// The text of `backup.info`.
 fn describe(report: &Report, facts: &[(String, String)]) -> String {
     let tables = &report.tables[1.min(report.tables.len())..];
-    let databases: BTreeSet<&str> = tables.iter().filter_map(|table| Some(table.name.split_once('/')?.0)).collect();
+    let databases = tables.iter().filter_map(|table| Some(table.name.split_once('/')?.0));
+    let databases: BTreeSet<&str> = databases.filter(|name| *name != INTERNAL).collect();
     let mut text = format!("{MAGIC}\n");
     for (name, value) in facts {
         // A value with a line end must not forge a line of its own.
@@ -159,7 +164,7 @@ pub fn restore(source: &Path, pool: &Path) -> Result<(), Failure> {
     }
     // The copy has lost nothing with the modules, whatever they have counted since.
     forget_device(pool)?;
-    println!("{text}restored {} files, {} MiB, to {}: sound", copied.files, copied.bytes >> 20, pool.display());
+    say!("{text}restored {} files, {} MiB, to {}: sound", copied.files, copied.bytes >> 20, pool.display());
     Ok(())
 }
 

@@ -41,10 +41,10 @@ pub fn claim_directory(path: &Path) -> Result<(), String> {
     match DirBuilder::new().mode(0o750).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let mut entries = fs::read_dir(path).map_err(|error| at(path, "cannot be listed", error))?;
-            match entries.next() {
-                None => Ok(()),
-                Some(_) => Err(format!("{} is not empty; name a new directory, or empty this one", path.display())),
-            }
+            let Some(entry) = entries.next() else { return Ok(()) };
+            let name = entry.map_err(|error| at(path, "cannot be listed", error))?.file_name();
+            let (path, name) = (path.display(), name.display());
+            Err(format!("{path} is not empty: it has {name}; name a new directory, or remove what this one has"))
         }
         made => made.map_err(|error| at(path, "cannot be made", error)),
     }

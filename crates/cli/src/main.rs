@@ -14,10 +14,12 @@
 mod backup;
 mod copy;
 mod map;
+mod output;
 mod pool;
 mod report;
 mod server;
 
+use output::say;
 use perdura_engine::check::Report;
 use perdura_pmem::Medium;
 use server::Account;
@@ -63,15 +65,15 @@ fn main() -> ExitCode {
         }
     };
     match command {
-        Command::Help(text) => println!("{text}"),
-        Command::Version => println!("perdura {}", env!("CARGO_PKG_VERSION")),
+        Command::Help(text) => say!("{text}"),
+        Command::Version => say!("perdura {}", env!("CARGO_PKG_VERSION")),
         Command::Inspect(place) => return run(&place, report::inspect),
         Command::Map(words) => return map::run(words),
         Command::Check(place) => return run(&place, report::check),
         Command::Backup(request) => return status(backup::run(&request)),
         Command::Restore(source, pool) => return status(backup::restore(&source, &pool)),
     }
-    ExitCode::SUCCESS
+    output::status()
 }
 
 fn parse() -> Result<Command, lexopt::Error> {
@@ -152,7 +154,7 @@ fn run(place: &Place, print: fn(&dyn Medium, &Report)) -> ExitCode {
     match pool::open_and_check(&place.directory, place.log.as_deref()) {
         Ok((medium, report)) => {
             print(&*medium, &report);
-            if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+            if report.problems.is_empty() { output::status() } else { ExitCode::from(1) }
         }
         Err(failure) => status(Err(failure)),
     }

@@ -15,6 +15,7 @@ mod pairs;
 mod show;
 mod text;
 
+use crate::output::{self, say};
 use arguments::{Action, Request};
 use outcome::Outcome;
 use std::process::ExitCode;
@@ -55,8 +56,8 @@ pub fn run(words: lexopt::Parser) -> ExitCode {
     let request = match arguments::parse(words) {
         Ok(Some(request)) => request,
         Ok(None) => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
+            say!("{USAGE}");
+            return output::status();
         }
         Err(error) => {
             eprintln!("perdura: {error}\n{USAGE}");

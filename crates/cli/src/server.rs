@@ -41,7 +41,12 @@ pub struct Held {
 }
 
 fn said(doing: &str, error: &mysql::Error) -> String {
-    format!("{doing}: the server says: {error}")
+    match error {
+        mysql::Error::DriverError(error) => {
+            format!("{doing}: {error}; make sure that the server runs and that this is its socket")
+        }
+        error => format!("{doing}: the server says: {error}"),
+    }
 }
 
 impl Server {
@@ -60,8 +65,8 @@ impl Server {
             .pass(password)
             // A session over the network might reach another server, with another pool.
             .prefer_socket(false);
-        let connection = Conn::new(options)
-            .map_err(|error| format!("no session at {} as {}: {error}", account.socket.display(), account.user))?;
+        let doing = || format!("opening a session at {} as {}", account.socket.display(), account.user);
+        let connection = Conn::new(options).map_err(|error| said(&doing(), &error))?;
         Ok(Server { connection, held_since: None })
     }
 

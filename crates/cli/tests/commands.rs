@@ -225,7 +225,7 @@ fn a_damaged_row_is_named() {
         let (status, out, err) = run(command, pool.path());
         assert_eq!((status, err.as_str()), (1, ""), "{out}");
         assert!(out.contains("DAMAGED table flights: t.00000002.00000 at offset"), "{out}");
-        assert!(out.contains("restore") && out.contains("1 problems"), "{out}");
+        assert!(out.contains("restore") && out.contains("1 problem\n"), "{out}");
         assert!(!out.contains("is sound"), "{out}");
     }
 }
@@ -288,4 +288,25 @@ fn wrong_commands_are_answered_with_the_usage() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(String::from_utf8(output.stdout).unwrap().contains("perdura"));
     }
+}
+
+/// Hazard: standard output on a full device ends a command in a panic, with a status that says
+/// nothing.
+#[test]
+fn a_full_device_behind_standard_output_is_told_and_ends_nothing() {
+    let sound = pool(true);
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for command in ["check", "inspect"] {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_perdura"));
+        let output = process.arg(command).arg(sound.path()).stdout(full()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}: {error}");
+        assert_eq!(error.matches("standard output cannot be written").count(), 1, "{command}: {error}");
+    }
+    // A reader that has seen enough is no failure.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut process = Command::new(env!("CARGO_BIN_EXE_perdura"));
+    let output = process.arg("inspect").arg(sound.path()).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
