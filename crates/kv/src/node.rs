@@ -83,6 +83,8 @@ pub struct Node {
     stall: Stall,
     /// An entry of the leader's that another version of the program has made.
     unread: Option<u64>,
+    /// Index up to which a leader takes the log to be here, which ends before.
+    acknowledged: Option<u64>,
     output: Output,
 }
 
@@ -111,6 +113,7 @@ impl Node {
             unpersisted: Unpersisted::default(),
             stall: Stall::default(),
             unread: None,
+            acknowledged: None,
             output: Output::default(),
         })
     }
@@ -216,6 +219,7 @@ impl Node {
         if check::wrong(raw, &message).is_some() {
             if message.term >= raw.raft.term {
                 self.unread = check::entry_of_other_version(&message).or(self.unread);
+                self.acknowledged = check::acknowledged(&message).or(self.acknowledged);
             }
             return Ok(false);
         }
@@ -368,6 +372,12 @@ impl Node {
     /// made it, if none has been taken since.
     pub fn unread(&self) -> Option<u64> {
         self.unread
+    }
+
+    /// Index up to which this replica has acknowledged the log, if what it has ends before: its
+    /// directory is an older copy, or was damaged. It takes nothing from the leader that knows.
+    pub fn lost_up_to(&self) -> Option<u64> {
+        self.acknowledged.filter(|index| *index > self.store().last())
     }
 
     /// Elections that it has begun since its start.

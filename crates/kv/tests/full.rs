@@ -343,6 +343,25 @@ fn entries_of_a_newer_program_are_left_alone_and_told() {
     assert_eq!((cluster.at(2).node.unread(), here.applied), (None, leads.applied));
 }
 
+/// Hazard: a replica that was started on an older copy of its directory stands for election again
+/// and again, and no log says why.
+#[test]
+fn a_replica_that_has_lost_entries_says_so() {
+    let mut cluster = Cluster::new(3, &Settings::default());
+    let status = cluster.at(2).node.status();
+    let heartbeat = |commit, term| {
+        let msg_type = MessageType::MsgHeartbeat;
+        PeerMessage::Raft(Message { msg_type, from: 1, to: 2, term, commit, ..Message::default() })
+    };
+    let node = &mut cluster.at(2).node;
+    assert_eq!(node.step(heartbeat(status.last, status.term)).ok(), Some(true));
+    assert_eq!(node.step(heartbeat(u64::MAX, status.term)).ok(), Some(false));
+    assert_eq!(node.step(heartbeat(status.last + 7, status.term - 1)).ok(), Some(true), "an old leader's is no sign");
+    assert_eq!(node.lost_up_to(), None);
+    assert_eq!(node.step(heartbeat(status.last + 7, status.term)).ok(), Some(false));
+    assert_eq!((node.lost_up_to(), node.status()), (Some(status.last + 7), status));
+}
+
 /// Messages of another replica: an entry that no store takes, which ended the process, and a
 /// question that Raft would pass on in the name of who has asked, over a connection that is not its
 /// own.

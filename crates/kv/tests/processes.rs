@@ -15,6 +15,8 @@ mod failover;
 mod forwarding;
 #[path = "processes/operators.rs"]
 mod operators;
+#[path = "../../../tools/src/shared/ports.rs"]
+mod ports;
 #[path = "processes/readme.rs"]
 mod readme;
 #[path = "processes/recovery.rs"]

@@ -78,6 +78,12 @@ pub(super) fn entry_of_other_version(message: &Message) -> Option<u64> {
     (message.msg_type == MessageType::MsgAppend).then_some(entry.index)
 }
 
+/// Index up to which a leader takes its follower to have the log: it lets it commit no more than
+/// what it has acknowledged.
+pub(super) fn acknowledged(message: &Message) -> Option<u64> {
+    (message.msg_type == MessageType::MsgHeartbeat && message.commit <= NUMBER_MAX).then_some(message.commit)
+}
+
 /// Whether the entries of a message follow each other and the one before, also by their terms. Raft
 /// takes term 0 for that of an entry that is not there.
 fn follow(message: &Message) -> bool {

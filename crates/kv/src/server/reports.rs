@@ -33,6 +33,8 @@ pub(super) struct LastLogged {
     clock: ClockStatus,
     /// Whether the leader's entries cannot be read.
     is_unread: bool,
+    /// Whether entries are missing that the replica has acknowledged.
+    has_lost: bool,
     /// Reason for which no snapshot is taken.
     snapshot_mismatch: String,
 }
@@ -45,6 +47,7 @@ impl LastLogged {
         self.log_role(node, log);
         self.log_clock(node, log);
         self.log_unread(node, log);
+        self.log_lost(node, log);
         self.log_room(node, log, runtime.now_ms());
     }
 
@@ -102,6 +105,16 @@ impl LastLogged {
             }
             (None, true) => info!(log, "the leader's entries can be read again"),
             _ => {}
+        }
+    }
+
+    /// Logs that a leader knows more of this replica than it has.
+    fn log_lost(&mut self, node: &Node, log: &Logger) {
+        let lost = node.lost_up_to();
+        if let (Some(index), false) = (lost, std::mem::replace(&mut self.has_lost, lost.is_some())) {
+            error!(log, "entries are missing that this replica has acknowledged: its directory is an older copy, or was damaged. It takes \
+                 nothing from its leader. Stop it, move the directory away, and join a new replica at its address";
+                "acknowledged" => index, "last" => node.status().last);
         }
     }
 

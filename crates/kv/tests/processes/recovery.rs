@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::replica::{Replica, cluster, leader, set};
+use super::replica::{Replica, cluster, leader, set, wait_for};
 use super::resp::Reply;
 
 /// Names and bytes of the files of a directory.
@@ -134,4 +134,37 @@ fn a_voter_that_a_quorum_needs_is_not_removed() {
     let said = first.refused(&["members", "remove", &first.id().to_string()], 2);
     assert!(said.contains("the only voter"), "{said}");
     assert_eq!(client.call(&["SET", "key", "value"]).expect("a reply"), Reply::Text("OK".into()));
+}
+
+/// An operator brings a replica back from an older copy of its directory: it has acknowledged what
+/// it has not.
+#[test]
+fn an_older_copy_of_a_replica_takes_no_part_and_says_why() {
+    let top = tempfile::tempdir().expect("a directory");
+    let mut replicas = cluster(top.path(), "list", "");
+    let mut leads = leader(&replicas);
+    let follows = (leads + 1) % 3;
+    replicas[follows].stop();
+    let map = replicas[follows].data().join("kv.map");
+    let older = std::fs::read(&map).expect("a file");
+    replicas[follows].start();
+    replicas[follows].votes();
+    for number in 0..20 {
+        assert!(set(&replicas, &mut leads, &format!("key:{number}"), "value"));
+    }
+    let last = |replica: &Replica| replica.state()?["last"].as_u64();
+    loop {
+        wait_for("all entries", || (last(&replicas[follows])? == last(&replicas[leads])?).then_some(()));
+        let follower = &mut replicas[follows];
+        follower.stop();
+        std::fs::write(&map, &older).expect("it is written");
+        follower.start();
+        // Another leader, elected meanwhile, gives it all it lacks.
+        let is_ready = || follower.state().is_some_and(|state| state["is_ready"] == true);
+        let has_said = || follower.log().contains("entries are missing that this replica has acknowledged");
+        if wait_for("a line, or a voter", || has_said().then_some(true).or_else(|| is_ready().then_some(false))) {
+            break;
+        }
+    }
+    assert!(set(&replicas, &mut leads, "key:0", "new"), "the others go on");
 }

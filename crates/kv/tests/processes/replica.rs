@@ -1,13 +1,13 @@
 //! A replica's process.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
+use super::ports::free_port;
 use super::resp::{Client, Reply};
 
 /// How long anything may take.
@@ -20,21 +20,21 @@ pub struct Replica {
     process: Option<Child>,
 }
 
-/// Ports that nobody listens at.
-fn free_ports() -> [u16; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    listeners.map(|listener| listener.local_addr().expect("an address").port())
-}
-
 /// Waits until something is there.
 #[track_caller]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_or_tell(what, look, String::new)
+}
+
+/// Waits until something is there. If it does not come, tells of the circumstances too.
+#[track_caller]
+fn wait_or_tell<T>(what: &str, mut look: impl FnMut() -> Option<T>, circumstances: impl Fn() -> String) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
+        assert!(begun.elapsed() < PATIENCE, "{what} does not come\n{}", circumstances());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -42,7 +42,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 impl Replica {
     /// A replica in a new directory below `top`, of a store, with more lines in its configuration.
     pub fn new(top: &Path, name: &str, store: &str, more: &str) -> Self {
-        let (place, ports) = (top.join(name), free_ports());
+        let (place, ports) = (top.join(name), [(); 3].map(|()| free_port().expect("a port")));
         std::fs::create_dir(&place).expect("a directory");
         let [clients, peers, http] = ports;
         let text = format!(
@@ -175,10 +175,13 @@ impl Replica {
     /// Waits until it is a voter that can serve.
     #[track_caller]
     pub fn votes(&self) {
-        wait_for("a voter that is ready", || {
+        let votes = || {
             let state = self.state()?;
             let role = state["role"].as_str()?;
             (state["is_ready"] == true && ["leader", "follower"].contains(&role)).then_some(())
+        };
+        wait_or_tell("a voter that is ready", votes, || {
+            format!("{}\n{:?}\n{}", self.place.display(), self.state(), self.log())
         });
     }
 }
