@@ -1,14 +1,15 @@
 //! The background thread of a pool. It checkpoints and purges continuously, creates data files
 //! ahead of need, retries file removals that failed, replaces a used spare file, sweeps what the
 //! opening of a table left unswept, moves rows out of sparse segments, closes tables that nobody
-//! uses, and lets threads go from a NUMA node that is full. Where checkpoints take long, a second
-//! thread makes them.
+//! uses, lets threads go from a NUMA node that is full, and stops the pool once its medium has
+//! failed. Where checkpoints take long, a second thread makes them.
 
 use crate::error::ErrorKind;
 use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use crate::pool::checkpoints::Since;
 use crate::txn::compact;
+use perdura_pmem::Medium;
 use perdura_pmem::planted;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -97,6 +98,7 @@ fn run(pool: &Arc<Pool>) {
 /// need their next file. Returns the number of versions purged.
 fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
     let _changing = pool.hold.change();
+    notice_failed_medium(pool);
     grow_ahead(pool, asked);
     let mut purged = 0;
     if !pool.log.is_failed() && (pool.checkpoints.is_apart() || pool.checkpoint().is_ok()) {
@@ -113,6 +115,18 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
         }
     }
     purged
+}
+
+/// Stops the pool, with a notice, if its medium has failed: a page that cannot be read is met by
+/// reads alone, none of which stops the pool.
+fn notice_failed_medium(pool: &Pool) {
+    if perdura_pmem::any_failed()
+        && !pool.log.is_failed()
+        && let Err(error) = pool.context.medium.health().check()
+    {
+        pool.log.fail_stop(&error.to_string());
+        pool.services().notices.add(format!("the pool takes no more changes: {error}"));
+    }
 }
 
 /// Creates the next data file of each table in `asked` whose free segments run low. Damage fails

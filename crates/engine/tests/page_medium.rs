@@ -2,8 +2,8 @@
 //! sync is written and spoils what was acknowledged before. Each sync may be the one that fails.
 //! Tests (I1), (I3), (I11).
 
-use crate::common::keyed::{Fields, Keyed, Kind, Rows, config};
-use perdura_engine::{Engine, Error, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Result, Session};
+use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill};
+use perdura_engine::{Config, Engine, Error, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Result, Session};
 use perdura_pmem::sim::{Image, PointKind, Random, Recorder, ReplayOptions, Seen, Trace};
 use perdura_pmem::{FileMedium, Medium, Mode, SimMedium};
 use std::collections::BTreeMap;
@@ -457,4 +457,35 @@ fn segments_that_held_leaves_have_another_use_when_the_process_is_killed() {
         assert_eq!(keyed.check(&engine), kept, "seed {seed}");
     }
     assert!(kills > 60, "{kills} kills");
+}
+
+/// Hazard: a page that cannot be read fails every statement, and nobody is alarmed: the pool counts
+/// as sound until somebody writes.
+#[test]
+fn a_page_that_cannot_be_read_stops_the_pool_although_nobody_writes() {
+    let directory = directory();
+    let medium = FileMedium::open_paged(directory.path(), false).expect("the directory opens");
+    let engine = Engine::open(Arc::new(medium), Config { background: true, ..config() }).expect("a new pool");
+    let keyed = Keyed::create(&engine, "t", &KINDS);
+    fill(&engine, &keyed, (0..300).map(Fields::of));
+    engine.checkpoint().expect("nothing fails");
+    let counters = engine.counters();
+    assert_eq!((counters.failed, counters.notices), (0, 0));
+    for (name, _) in files(directory.path()).iter().filter(|(name, _)| name.starts_with("t.")) {
+        let file = fs::File::options().write(true).open(directory.path().join(name)).expect("a data file");
+        file.set_len(0).expect("it can be cut");
+    }
+    // Zeros are no rows, so these reads may fail.
+    let mut txn = engine.session(Isolation::ReadCommitted);
+    let _ = crate::common::try_rows(&mut txn, &keyed.table);
+    engine.check_medium().expect_err("the files are gone");
+    for _ in 0..4000 {
+        if engine.counters().failed == 1 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let counters = engine.counters();
+    assert_eq!((counters.failed, counters.notices), (1, 1));
+    assert!(engine.status().notices[0].contains("takes no more changes"), "{:?}", engine.status().notices);
 }
