@@ -23,7 +23,7 @@
 #include "key_images.h"
 #include "missing_features.h"
 #include "perdura_plugin.h"
-#include "told_range.h"
+#include "pushed_range.h"
 #include "virtual_columns.h"
 
 #include <array>
@@ -146,7 +146,6 @@ public:
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
   bool was_semi_consistent_read() override;
-  const COND *cond_push(const COND *condition) override;
 
   /* -- changes (ha_perdura_dml.cc, and ha_perdura_foreign.cc where there are foreign keys) */
   int extra(ha_extra_function operation) override;
@@ -170,6 +169,7 @@ public:
   void update_create_info(HA_CREATE_INFO *given) override;
 
   /* -- reading (ha_perdura_scan.cc) */
+  const COND *cond_push(const COND *condition) override;
   void init_table_handle_for_HANDLER() override;
   int rnd_init(bool scan) override;
   int rnd_next(uchar *record) override;
@@ -272,8 +272,15 @@ private:
   void compute_key(uchar *record);
   int row_found(uchar *record);
   void choose_entries(PerduraStep step);
-  /* Whether the server's condition on the index is the range that was told. */
-  bool tells_range() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index && m_told.is_set(); }
+  /* Whether the entries decide what is read: no keys are compared, and no rows locked. */
+  bool reads_plainly() const { return !m_walk.compares_keys && m_lock_type < TL_FIRST_WRITE; }
+  bool has_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
+  /* Whether a search goes through the range that the server's condition on the index is, so that
+     nothing is checked at its entries. */
+  bool is_bounded(PerduraStep step) const
+  {
+    return step == PERDURA_STEP_NEXT && reads_plainly() && has_condition() && m_pushed.is_set();
+  }
   PerduraBound range_end(PerduraStep step, PerduraBound *begin);
   int entry_used(uchar *record, PerduraCode code);
   bool reads_in_any_order();
@@ -316,7 +323,7 @@ private:
   std::vector<std::array<ulong, 2>> m_index_flags;
   perdura::Index_walk m_walk;
   perdura::Entry_plan m_entries;
-  perdura::Told_range m_told;
+  perdura::Pushed_range m_pushed;
   /* Whether the order of the rows does not show, so that a walk through an index gets them from the
      scan of the table, with the columns that the statement uses or, where it counts rows, none. */
   enum class Any_order { NO, COLUMNS, NO_COLUMNS } m_any_order= Any_order::NO;
@@ -327,9 +334,9 @@ private:
   uint64_t m_duplicate_row= 0;
   /* Number of rows when the keys were last sampled, and whether the statement may sample them. */
   ha_rows m_sampled_rows= 0;
+  bool m_may_sample= false;
   /* Indexes of so many groups that a GROUP BY goes through them. */
   key_map m_many_groups;
-  bool m_may_sample= false;
   /* Number of rows when the sizes of the table were last asked for. */
   ha_rows m_sized_rows= 0;
   /* Rows to come for which the server has wanted values of the AUTO_INCREMENT column. */

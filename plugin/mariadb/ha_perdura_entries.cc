@@ -36,8 +36,9 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
 {
   if (m_locks || m_lock_type >= TL_FIRST_WRITE)
     return condition;
-  m_told= {};
-  if (index == table->s->primary_key && table->key_info[index].user_defined_key_parts == 1 && !m_told.take(table, index, m_keys.get(), condition))
+  m_pushed= {};
+  if (index == table->s->primary_key && table->key_info[index].user_defined_key_parts == 1 &&
+      !m_pushed.take(table, index, m_keys.get(), condition))
     return condition;
   pushed_idx_cond= condition;
   pushed_idx_cond_keyno= index;
@@ -50,19 +51,12 @@ Item *ha_perdura::idx_cond_push(uint index, Item *condition)
    ends with the server's range, the server need not compare the key of each row. */
 PerduraBound ha_perdura::range_end(PerduraStep step, PerduraBound *begin)
 {
-  PerduraBound end= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
-  const bool may_end= step == PERDURA_STEP_NEXT && !m_walk.compares_keys && m_lock_type < TL_FIRST_WRITE;
-  in_range_check_pushed_down= may_end && m_walk.in_range && end_range;
-  if (!may_end)
-    return end;
+  PerduraBound end= NO_BOUND;
+  in_range_check_pushed_down= step == PERDURA_STEP_NEXT && reads_plainly() && m_walk.in_range && end_range;
   if (in_range_check_pushed_down)
-  {
-    bool whole;
-    const PerduraKey key= m_keys->search(active_index, end_range->key, end_range->keypart_map, Key_images::Slot::SECOND, &whole);
-    end= {end_range->flag == HA_READ_BEFORE_KEY ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
-  }
-  if (tells_range())
-    m_told.narrow(begin, &end);
+    end= m_keys->end_of(active_index, *end_range);
+  if (is_bounded(step))
+    m_pushed.narrow(begin, &end);
   return end;
 }
 
@@ -72,13 +66,12 @@ PerduraBound ha_perdura::range_end(PerduraStep step, PerduraBound *begin)
 void ha_perdura::choose_entries(PerduraStep step)
 {
   m_entries.clear();
-  const bool may_stop= !m_walk.compares_keys && m_lock_type < TL_FIRST_WRITE;
-  if (unlikely(may_stop && keyread == active_index))
+  if (unlikely(keyread == active_index && reads_plainly()))
   {
     m_entries.parts= m_keys->parts_of(active_index, table->read_set);
     m_entries.covers= !(m_entries.parts & ~m_keys->restorable(active_index));
   }
-  if (unlikely(pushed_idx_cond && pushed_idx_cond_keyno == active_index && !(tells_range() && step == PERDURA_STEP_NEXT)))
+  if (unlikely(has_condition() && !is_bounded(step)))
   {
     m_entries.checks= true;
     m_entries.parts= m_keys->restorable(active_index);

@@ -24,8 +24,6 @@
 
 using namespace perdura;
 
-static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
-
 int ha_perdura::index_init(uint index, bool)
 {
   choose_columns(index);
@@ -224,7 +222,7 @@ int ha_perdura::read_range_first(const key_range *begin, const key_range *end, b
   return error;
 }
 
-/* The next row of a range to whose end the search knows: what the server does for each, but for the
+/* The next row of a range whose end the search knows: what the server does for each, but for the
    end and for measuring. */
 int ha_perdura::read_range_next()
 {

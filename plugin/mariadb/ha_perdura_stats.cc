@@ -22,8 +22,6 @@
 
 using namespace perdura;
 
-static constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
-
 /* Rows with the same key come in the order of their positions. */
 ulong ha_perdura::flags_of_index(uint index, uint part, bool all_parts) const
 {
@@ -111,7 +109,8 @@ int ha_perdura::info(uint flag)
 {
   if (flag & HA_STATUS_VARIABLE)
   {
-    stats.records= perdura_table_rows(m_cursor);
+    /* Outside of a statement the session may be another thread's. */
+    stats.records= perdura_table_rows(m_cursor, m_may_sample ? m_session : nullptr);
     note_sizes(flag);
     /* The optimizer takes 0 for exact, and the number is an estimate. */
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
@@ -189,20 +188,16 @@ void ha_perdura::sample_index(uint index)
 /* The optimizer takes 0 for certain. */
 ha_rows ha_perdura::records_in_range(uint index, const key_range *from, const key_range *to, page_range *)
 {
-  bool whole;
   PerduraBound bounds[2]= {NO_BOUND, NO_BOUND};
   if (from)
   {
+    bool whole;
     const PerduraKey key= m_keys->search(index, from->key, from->keypart_map, Key_images::Slot::FIRST, &whole);
     const bool after= from->flag == HA_READ_AFTER_KEY;
     bounds[0]= {after ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
   }
   if (to)
-  {
-    const PerduraKey key= m_keys->search(index, to->key, to->keypart_map, Key_images::Slot::SECOND, &whole);
-    const bool before= to->flag == HA_READ_BEFORE_KEY;
-    bounds[1]= {before ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
-  }
+    bounds[1]= m_keys->end_of(index, *to);
   uint64_t rows;
   if (perdura_index_estimate(m_cursor, m_session, index, bounds[0], bounds[1], &rows) != PERDURA_CODE_OK)
     return HA_POS_ERROR;

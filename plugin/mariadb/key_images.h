@@ -37,6 +37,8 @@
 
 namespace perdura {
 
+constexpr PerduraBound NO_BOUND= {PERDURA_BOUND_KIND_NONE, nullptr, 0};
+
 /* First byte of the image of a column that can be NULL. */
 constexpr uchar IS_NULL= 0, IS_VALUE= 1;
 
@@ -102,6 +104,13 @@ public:
   /* The beginning of keys that a key of the server asks for. `whole` is set to whether it is a
      whole key that does not repeat. */
   PerduraKey search(uint index, const uchar *tuple, key_part_map parts, Slot slot, bool *whole);
+  /* The bound at which a range of the server ends. */
+  PerduraBound end_of(uint index, const key_range &range)
+  {
+    bool whole;
+    const PerduraKey key= search(index, range.key, range.keypart_map, Slot::SECOND, &whole);
+    return {range.flag == HA_READ_BEFORE_KEY ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, key.bytes, key.length};
+  }
   /* Where the image of a column ends in a key, of which the columns before end at `at`. */
   size_t part_end(uint index, uint part, const uchar *key, size_t length, size_t at) const;
   /* Whether the columns of the index hold the same bytes in both records. */

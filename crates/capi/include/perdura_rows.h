@@ -78,8 +78,9 @@ typedef struct PerduraTableInfo {
   uint64_t changed_at;
 } PerduraTableInfo;
 
-// Estimate of the committed rows of the cursor's table.
-uint64_t perdura_table_rows(const PerduraCursor *cursor);
+// Estimate of the committed rows of the cursor's table, and of those that the session's transaction has
+// inserted; `session` may be null.
+uint64_t perdura_table_rows(const PerduraCursor *cursor, const PerduraSession *session);
 // Gets the sizes of the cursor's table. Reads no rows.
 void perdura_table_info(const PerduraCursor *cursor, PerduraTableInfo *info);
 

@@ -10,12 +10,11 @@
 //!
 //! The write set has one `table_writes` for each table, which is composed of the touched pages with
 //! their `memory`, the `versions` written (in `own_segments` once they are many), a `bulk` insert,
-//! the `index_writes` and the `hidden` rows. `spill` and `table_records` work on these parts, and
-//! `deferred_flush` is the pool's.
+//! the `index_writes`, and the rows that its consistent reads leave out or find by newer entries.
+//! `spill` and `table_records` work on these parts, and `deferred_flush` is the pool's.
 
 pub(crate) mod bulk;
 pub(crate) mod deferred_flush;
-mod hidden;
 mod index_writes;
 pub(crate) mod memory;
 pub(crate) mod own_segments;

@@ -15,6 +15,7 @@
 //! `build`. `open`, `purge` and `audit` go through all of a table's indexes.
 
 pub(crate) mod audit;
+pub(crate) mod bounds;
 pub(crate) mod build;
 mod bulk;
 mod entry_order;

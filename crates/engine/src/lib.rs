@@ -60,7 +60,7 @@ pub use table::visibility::{ReadView, RowRef};
 pub use txn::check::{CheckClient, CheckDepth, CheckSummary};
 pub use txn::direction::Direction;
 pub use txn::index_reader::IndexReader;
-pub use txn::index_scan::{IndexScan, ScanBuffers};
+pub use txn::index_scan::{IndexScan, OwnWrites, ScanBuffers};
 pub use txn::isolation::Isolation;
 pub use txn::keys::{Key, KeyChange};
 pub use txn::lock::Locker;

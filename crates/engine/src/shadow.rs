@@ -13,6 +13,7 @@ pub(crate) mod purge_horizon;
 pub(crate) mod row_set;
 pub(crate) mod slot;
 pub(crate) mod slots;
+pub(crate) mod step_rows;
 pub(crate) mod undo_record;
 pub(crate) mod words;
 pub(crate) mod writer;

@@ -6,7 +6,9 @@ use crate::common;
 use crate::common::keyed::{Fields, Keyed, Kind, Rows, config, fill, roomy, same, step};
 use crate::common::settle;
 use crate::common::walk::Walk;
-use perdura_engine::{Direction, Engine, ErrorKind, IndexDefinition, Isolation, Key, ReadView, Rid, Session};
+use perdura_engine::{
+    Direction, Engine, ErrorKind, IndexDefinition, Isolation, Key, OwnWrites, ReadView, Rid, Session,
+};
 use perdura_pmem::SimMedium;
 use perdura_pmem::sim::Random;
 use std::ops::Bound;
@@ -171,7 +173,7 @@ fn a_statement_does_not_meet_its_own_writes() {
 
 /// Hazard: a scan takes what it has looked up ahead for the row of another entry: where it turns,
 /// where a leaf ends, or where a shorter one follows; or it does not see what its transaction has
-/// written since.
+/// written since, or where it only reads, sees that.
 #[test]
 fn rows_are_read_where_a_scan_stands() {
     for seed in 0..60 {
@@ -187,6 +189,8 @@ fn rows_are_read_where_a_scan_stands() {
         }
         txn.commit().unwrap();
         settle(&engine);
+        txn.start_statement();
+        let before = keyed.check_seen(&mut txn, "before");
         txn.start_statement();
         let mut scan = txn.index(&keyed.table, 0).scan(ReadView::Snapshot);
         scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
@@ -211,14 +215,73 @@ fn rows_are_read_where_a_scan_stands() {
             if direction == Direction::Backward && !random.one_in(20) {
                 continue;
             }
-            let expected = txn.read(&keyed.table, rid, ReadView::Snapshot).unwrap().expect("a row");
-            let (found, row) = scan.read_row(&mut txn).unwrap().expect("a row");
+            let newest = txn.read(&keyed.table, rid, ReadView::Snapshot).unwrap().expect("a row");
             // SAFETY: the statement is not over.
-            let (expected, row) = unsafe { (expected.bytes(), row.bytes()) };
-            assert!((found, row) == (rid, expected), "seed {seed}: {rid:?}, read as {found:?}");
+            let newest = unsafe { newest.bytes() };
+            let (own, expected) = match random.one_in(2) {
+                true => (OwnWrites::All, newest),
+                false => (OwnWrites::BeforeScan, &before[&rid][..]),
+            };
+            let (found, row) = scan.read_row(&mut txn, own).unwrap().expect("a row");
+            // SAFETY: the statement is not over.
+            let row = unsafe { row.bytes() };
+            assert!((found, row) == (rid, expected), "seed {seed}, {own:?}: {rid:?}, read as {found:?}");
             read += 1;
         }
         assert!(read > 500, "seed {seed}: {read} rows");
+        txn.end_statement();
+    }
+}
+
+/// Hazard: words that are looked up together, of rows in several pages, come to the wrong rows, or
+/// are not those of the snapshot where a page has changed since or changes meanwhile.
+#[test]
+fn rows_in_the_order_of_an_index_are_those_of_the_snapshot() {
+    for seed in 0..40 {
+        let engine = open();
+        let keyed = Keyed::create(&engine, "t", &[Kind::Number]);
+        let mut random = Random::new(seed);
+        let rids = fill(&engine, &keyed, (0..600).map(|place: u32| Fields::of(place / 5 * 211 % 120 * 5 + place % 5)));
+        let change = |count: u64, random: &mut Random| {
+            let mut txn = engine.session(Isolation::ReadCommitted);
+            for _ in 0..random.below(count) {
+                let rid = rids[random.below(600) as usize];
+                let Some(row) = txn.read(&keyed.table, rid, ReadView::Snapshot).unwrap() else { continue };
+                // SAFETY: the transaction has not written the row since.
+                let number = Fields::of_row(unsafe { row.bytes() }).number as u32;
+                let row = Fields { padding: 1 + random.below(60) as usize, ..Fields::of(number) }.row();
+                match random.one_in(4) {
+                    true => keyed.delete(&mut txn, rid).unwrap(),
+                    false => keyed.update(&mut txn, rid, &row).unwrap(),
+                }
+            }
+            match random.one_in(5) {
+                true => txn.rollback().unwrap(),
+                false => drop(txn.commit().unwrap()),
+            }
+        };
+        change(200, &mut random);
+        if random.one_in(2) {
+            settle(&engine);
+        }
+        let mut txn = engine.session(Isolation::RepeatableRead);
+        txn.start_statement();
+        let seen = keyed.check_seen(&mut txn, "before");
+        txn.start_statement();
+        change(100, &mut random);
+        let mut scan = txn.index(&keyed.table, 0).scan(ReadView::Snapshot);
+        scan.seek(&txn, Bound::Unbounded, Direction::Forward).unwrap();
+        for (_, rid) in keyed.expected(0, &seen) {
+            assert_eq!(scan.next(&txn).unwrap(), Some(rid), "seed {seed}");
+            let (found, row) = scan.read_row(&mut txn, OwnWrites::BeforeScan).unwrap().expect("a row");
+            // SAFETY: the statement is not over.
+            let row = unsafe { row.bytes() };
+            assert!(found == rid && row == seen[&rid], "seed {seed}: {rid:?}, read as {found:?}");
+            if random.one_in(40) {
+                change(10, &mut random);
+            }
+        }
+        assert_eq!(scan.next(&txn).unwrap(), None, "seed {seed}");
         txn.end_statement();
     }
 }
@@ -438,4 +501,23 @@ fn keys_of_extreme_lengths() {
     txn.end_statement();
     table.audit().unwrap();
     drop((txn, table));
+}
+
+/// Hazard: the optimizer reckons with one row where a transaction has loaded many, and has not
+/// committed them.
+#[test]
+fn estimates_have_the_rows_of_the_own_transaction() {
+    const ROWS: u32 = 5000;
+    let engine = Engine::open(Arc::new(SimMedium::new()), config()).unwrap();
+    let keyed = Keyed::create(&engine, "t", &[Kind::Number]);
+    let (mut txn, mut other) = (engine.session(Isolation::RepeatableRead), engine.session(Isolation::RepeatableRead));
+    (0..ROWS).for_each(|number| _ = keyed.insert(&mut txn, &Fields::of(number).row()).unwrap());
+    assert_eq!(txn.row_count_estimate(&keyed.table), u64::from(ROWS));
+    assert_eq!(other.row_count_estimate(&keyed.table), 0);
+    let half = u64::from(ROWS / 2).to_be_bytes();
+    let found = txn.index(&keyed.table, 0).estimate(Bound::Unbounded, Bound::Excluded(&half)).unwrap();
+    assert!((u64::from(ROWS) * 4 / 10..u64::from(ROWS) * 6 / 10).contains(&found), "{found} rows");
+    assert!(other.index(&keyed.table, 0).estimate(Bound::Unbounded, Bound::Excluded(&half)).unwrap() <= 1);
+    txn.rollback().unwrap();
+    assert_eq!(txn.row_count_estimate(&keyed.table), 0);
 }

@@ -29,11 +29,11 @@ pub enum PerduraLock {
 
 /// How a statement reads the rows it is going to lock.
 ///
-/// A cursor stands on the row it read last: update, delete, claim and unlock act on that row. There
+/// A cursor stands on the row it read last: update, delete, lock and unlock act on that row. There
 /// are three ways to read for a statement that locks. It reads from the snapshot and locks nothing
-/// (`Reading::Plain`); it reads unlocked, and its caller claims the rows that it uses
-/// (`Reading::ToClaim`); or it locks each row before the caller sees it (`Reading::Locked`). A
-/// claim compares the newest version under the lock with the one that the caller saw: if they
+/// (`Reading::Plain`); it reads unlocked, and its caller locks the rows that it uses
+/// (`Reading::SemiConsistent`); or it locks each row before the caller sees it (`Reading::Locked`).
+/// A semi-consistent lock compares the newest version with the one that the caller saw: if they
 /// differ, the scan gives the row out once more. Under SERIALIZABLE a cursor locks its table before
 /// it reads.
 ///

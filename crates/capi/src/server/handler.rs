@@ -221,14 +221,18 @@ pub struct PerduraTableInfo {
     pub changed_at: u64,
 }
 
-/// Estimate of the committed rows of the cursor's table.
+/// Estimate of the committed rows of the cursor's table, and of those that the session's
+/// transaction has inserted; `session` may be null.
 ///
 /// # Safety
-/// `cursor` must be open and used by this thread alone.
+/// `cursor` must be open, `session` live, and both used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn perdura_table_rows(cursor: *const PerduraCursor) -> u64 {
+pub unsafe extern "C" fn perdura_table_rows(cursor: *const PerduraCursor, session: *const PerduraSession) -> u64 {
     // SAFETY: as the caller vouches for.
-    unsafe { &*cursor }.table().row_count_estimate()
+    let (table, session) = unsafe { ((*cursor).table(), session.as_ref()) };
+    // SAFETY: as the caller vouches for.
+    session
+        .map_or_else(|| table.row_count_estimate(), |session| unsafe { session.state() }.txn.row_count_estimate(table))
 }
 
 /// Gets the sizes of the cursor's table. Reads no rows.

@@ -5,7 +5,7 @@
 
 use super::code::Outcome;
 use super::session::Session;
-use perdura_engine::{Direction, IndexScan, ReadView, Rid, RowRef, ScanBuffers, Table};
+use perdura_engine::{Direction, IndexScan, OwnWrites, ReadView, Rid, RowRef, ScanBuffers, Table};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -295,12 +295,17 @@ impl IndexPosition {
         if let At::Key(found) = self.at { found } else { self.scan.as_mut()?.rid_to_read() }
     }
 
-    /// Reads the row of the entry that was found last, as the snapshot sees it.
+    /// Reads the row of the entry that was found last, as the snapshot sees it, and `own` writes.
     #[inline]
-    pub(super) fn read_row(&mut self, session: &mut Session, table: &Arc<Table>) -> Outcome<Option<(Rid, RowRef)>> {
+    pub(super) fn read_row(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<Table>,
+        own: OwnWrites,
+    ) -> Outcome<Option<(Rid, RowRef)>> {
         let found = match (self.at, &mut self.scan) {
             (At::Key(found), _) => found,
-            (_, Some(scan)) => return Ok(scan.read_row(&mut session.txn)?),
+            (_, Some(scan)) => return Ok(scan.read_row(&mut session.txn, own)?),
             (_, None) => None,
         };
         let Some(rid) = found else { return Ok(None) };

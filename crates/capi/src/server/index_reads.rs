@@ -1,10 +1,10 @@
 //! A cursor's reads through an index.
 
 use super::code::{Failure, Outcome, PerduraCode};
-use super::cursor::{PerduraCursor, Reading};
+use super::cursor::{PerduraCursor, PerduraLock, Reading};
 use super::index_position::Step;
 use super::session::Session;
-use perdura_engine::{Direction, LockMode, LockOutcome, ReadView, Rid};
+use perdura_engine::{Direction, LockMode, LockOutcome, OwnWrites, ReadView, Rid};
 use std::ops::Bound;
 
 /// A scan for rows to be locked finds its entries at the statement's snapshot; a lookup of a whole
@@ -12,8 +12,8 @@ use std::ops::Bound;
 /// that another transaction changes before it is locked. A read that locks therefore gives out the
 /// row as it is under its lock, and its caller compares the row's key with that of the entry. If
 /// they differ, the caller reads on, or uses the row where it has moved to
-/// ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where the
-/// caller would claim rows: of the rows that an index leads to, a statement uses most.
+/// ([`PerduraCursor::is_offered_moved`]). Each row is locked before it is given out, also where a
+/// scan of the table is semi-consistent: of the rows that an index leads to, a statement uses most.
 impl PerduraCursor {
     /// Begins to read an index; with `newest`, among the newest entries if reads lock and the
     /// transaction is bound to no snapshot. Returns whether reads lock, so that the caller must
@@ -163,7 +163,8 @@ impl PerduraCursor {
     #[inline]
     unsafe fn read_entry_plainly(&mut self, session: &mut Session, record: *mut u8) -> Outcome<Option<PerduraCode>> {
         self.rid = None;
-        let Some((rid, row)) = self.index.read_row(session, &self.table)? else { return Ok(None) };
+        let own = if self.lock == PerduraLock::None { OwnWrites::BeforeScan } else { OwnWrites::All };
+        let Some((rid, row)) = self.index.read_row(session, &self.table, own)? else { return Ok(None) };
         self.rid = Some(rid);
         // SAFETY: as the caller vouches for; the row is valid until the statement ends.
         let bytes = unsafe { self.unpack_counted(rid, row, record)? };

@@ -29,7 +29,8 @@ impl PerduraCursor {
     }
 
     /// Whether the statement reads from the snapshot, and locks a row, if at all, when it changes
-    /// it. Who has locked the table needs no shared row locks, and finds no row changed.
+    /// it. A transaction that has locked the table needs no shared row locks, and finds no row
+    /// changed.
     pub(super) fn reads_plainly(&self, session: &Session) -> bool {
         let has_table = session.txn.isolation() == Isolation::Serializable;
         match self.lock {

@@ -46,6 +46,9 @@ pub(crate) struct RowWrite {
     pub at: Step,
     /// The version that the directory names must be at or below it.
     pub limit: Csn,
+    /// The snapshot of consistent reads: they find a row by its newest entries from a write on that
+    /// replaces a newer version.
+    pub read_at: Csn,
     /// The lock table has the row in the transaction's name.
     pub holds: bool,
 }

@@ -9,7 +9,6 @@ mod rows;
 mod undo;
 
 use super::bulk::{BULK_AFTER, BulkInsert, BulkMark};
-use super::hidden::HiddenRows;
 use super::index_writes::{EntryWriter, IndexWrites};
 use super::memory::Memory;
 use super::row_request::Step;
@@ -20,6 +19,7 @@ use super::versions::Versions;
 use crate::error::Result;
 use crate::format::{CATALOG_ID, Rid, Word};
 use crate::index::redo::LeafRecord;
+use crate::shadow::step_rows::StepRows;
 use crate::shadow::writer::Writer;
 use crate::space::purge::Retired;
 use crate::space::segments::LastSwept;
@@ -45,8 +45,12 @@ pub(crate) struct TableWrites {
     waited_for: Vec<Rid>,
     /// Changes of indexes.
     keys: IndexWrites,
-    /// Rows of the snapshot that its own rows hide.
-    hidden: HiddenRows,
+    /// Rows of the snapshot in whose place own rows are: another transaction has deleted them
+    /// since, or moved them to another key, and an own row has their primary key. There are no
+    /// more than keys that the transaction has inserted.
+    hidden: StepRows,
+    /// Rows written over a version that is newer than the snapshot.
+    ahead: StepRows,
 }
 
 impl TableWrites {
@@ -69,7 +73,8 @@ impl TableWrites {
             retired: Retired::default(),
             waited_for: Vec::new(),
             keys: IndexWrites::new(by_value),
-            hidden: HiddenRows::default(),
+            hidden: StepRows::default(),
+            ahead: StepRows::default(),
         }
     }
 
@@ -83,6 +88,11 @@ impl TableWrites {
     #[inline]
     pub(crate) fn bulk_insert(&mut self, row: &[u8]) -> Option<Result<Rid>> {
         Some(self.bulk.as_mut()?.insert(self.versions.segments(), row))
+    }
+
+    /// Rows inserted, undone ones included.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.inserts + self.bulk.as_ref().map_or(0, |bulk| bulk.rows().max(0) as u64)
     }
 
     /// Whether the next insert begins a bulk insert: the transaction has made enough single
@@ -121,7 +131,7 @@ impl TableWrites {
     /// DRAM of what was done to indexes.
     #[inline]
     pub(crate) fn leaf_bytes(&self) -> usize {
-        self.keys.bytes() + self.hidden.bytes()
+        self.keys.bytes() + self.hidden.bytes() + self.ahead.bytes()
     }
 
     /// Bytes of the log that words in DRAM take at least.
@@ -200,8 +210,20 @@ impl TableWrites {
     }
 
     /// Rows of the snapshot that are hidden.
-    pub(crate) fn hidden(&mut self) -> &mut HiddenRows {
+    pub(crate) fn hidden(&mut self) -> &mut StepRows {
         &mut self.hidden
+    }
+
+    /// Forgets which rows were written over a version newer than the snapshot.
+    pub(crate) fn forget_ahead(&mut self) {
+        if !self.ahead.is_empty() {
+            self.ahead = StepRows::default();
+        }
+    }
+
+    /// Rows written over a version that is newer than the snapshot.
+    pub(crate) fn ahead(&self) -> &StepRows {
+        &self.ahead
     }
 
     /// Rows of a range that are hidden from a read that sees the steps up to `seen`.

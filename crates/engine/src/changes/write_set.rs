@@ -16,6 +16,7 @@ use crate::index::redo::LeafRecord;
 use crate::shadow::change::Own;
 use crate::shadow::page::OwnView;
 use crate::shadow::row_set::RowSet;
+use crate::shadow::step_rows::StepRows;
 use crate::shadow::writer::Writer;
 use crate::table::Table;
 use perdura_log::{Csn, LogTxn};
@@ -191,16 +192,39 @@ impl WriteSet {
         self.writes_of(table)?.own(rid)
     }
 
+    /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
+    pub(crate) fn own_at(&self, table: u32, rid: Rid, seen: u64) -> Option<Own> {
+        self.writes_of(table)?.own_at(rid, seen)
+    }
+
     /// Hides a row of the snapshot from consistent reads, in the present step: an own row has its
     /// primary key. Returns false if it was hidden already.
     pub(crate) fn hide(&mut self, table: &Arc<Table>, owner: u64, row: u64, at: Step) -> bool {
         self.hides = true;
-        self.table(table, owner).hidden().hide(row, at.step)
+        self.table(table, owner).hidden().add(row, at.step)
     }
 
     /// Shows a row of the snapshot again that the present step has hidden.
     pub(crate) fn show(&mut self, table: &Arc<Table>, owner: u64, row: u64) {
-        self.table(table, owner).hidden().show(row);
+        self.table(table, owner).hidden().remove(row);
+    }
+
+    /// Estimated number of rows of a table: those that are committed, and those that the
+    /// transaction has inserted, undone ones included.
+    pub(crate) fn row_count_estimate(&self, table: &Table) -> u64 {
+        table.row_count_estimate() + self.writes_of(table.id()).map_or(0, TableWrites::inserted)
+    }
+
+    /// Forgets which rows were written over versions newer than the snapshot: the next one is newer
+    /// than those.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.tables.iter_mut().for_each(TableWrites::forget_ahead);
+    }
+
+    /// Rows of table `table` that were written over a version newer than the snapshot; `None` if
+    /// there are none.
+    pub(crate) fn ahead(&self, table: u32) -> Option<&StepRows> {
+        self.writes_of(table).map(TableWrites::ahead).filter(|rows| !rows.is_empty())
     }
 
     /// Whether consistent reads may have to leave rows out ([`WriteSet::is_hidden`]).

@@ -103,7 +103,7 @@ impl Directory {
 
     /// Number of rows that fit the pages.
     pub(crate) fn row_places(&self) -> u64 {
-        self.page_count() * ((1 << self.page_shift) - 1)
+        self.page_count() * self.rows_in_page() as u64
     }
 
     /// Row numbers of page `page`.
@@ -212,7 +212,7 @@ impl Directory {
     /// Region and offset of the word of row `row`; `None` if the directory has no such row.
     #[inline]
     pub(crate) fn place(&self, row: u64) -> Option<(&Region, u64)> {
-        let position = row & ((1 << self.page_shift) - 1);
+        let position = u64::from(self.position_of(row));
         if position == 0 {
             return None;
         }
@@ -277,16 +277,15 @@ impl Directory {
         self.page(page).map_or(PageState::UNPUBLISHED, |page| PageState(page.region.load(page.at)))
     }
 
-    /// The state of the page that row `row` is in, and the row's word, whether the page is
-    /// published or not; `None` if there is no such page.
-    #[inline]
-    pub(crate) fn state_and_word(&self, row: u64) -> Option<(PageState, Word)> {
-        let page = self.page(self.page_of(row))?;
-        // The state first: a page is emptied before it is published anew (I3).
-        let state = PageState(page.region.load(page.at));
-        let position = u64::from(self.position_of(row));
-        let word = if position == 0 { Word::EMPTY } else { Word(page.region.load(page.at + position * 8)) };
-        Some((state, word))
+    /// Loads the words of `rows`, which are of page `page`, whether it is published or not. What is
+    /// no row is empty.
+    #[inline(always)]
+    pub(crate) fn load_rows(&self, page: u64, rows: &[u64], words: &mut [Word]) {
+        let Some(page) = self.page(page) else { return words.fill(Word::EMPTY) };
+        for (row, word) in rows.iter().zip(words) {
+            let position = u64::from(self.position_of(*row));
+            *word = if position == 0 { Word::EMPTY } else { Word(page.region.load(page.at + position * 8)) };
+        }
     }
 
     /// Stores and flushes the state word that publishes page `page`. Its words must be fenced
@@ -356,8 +355,8 @@ impl Directory {
         rows.dedup_by_key(|row| *row * 8 / LINE_BYTES);
         for rows in rows.chunk_by(|row, next| self.page_of(*row) == self.page_of(*next)) {
             if let Some(page) = self.page(self.page_of(rows[0])) {
-                let position = |row: &u64| (row & ((1 << self.page_shift) - 1)) * 8;
-                page.region.reclaim_all(rows.iter().map(|row| (page.at + position(row), 8)));
+                let at = |row: &u64| page.at + u64::from(self.position_of(*row)) * 8;
+                page.region.reclaim_all(rows.iter().map(|row| (at(row), 8)));
             }
         }
     }

@@ -87,14 +87,13 @@ impl<R: Fn(u64) -> bool> Audit<'_, R> {
             {
                 return Err(damaged(&bytes, "a change of an index' leaf has no transaction"));
             }
-            let valid = bytes.valid().ok_or_else(|| damaged(&bytes, "the valid word of an index' leaf is damaged"))?;
+            let valid = bytes.sound_valid()?;
             if !index.order().populated().has(*leaf) && (valid != 0 || !index.leaves().leaf(*leaf).is_vacant()) {
                 return Err(damaged(&bytes, "walks pass by a leaf that has entries"));
             }
             for slot in bits(valid) {
                 let carried = (self.carried)(index.leaves().word(*leaf), slot);
-                let entry = carried.or_else(|| bytes.entry(slot));
-                let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
+                let entry = carried.map_or_else(|| bytes.sound_entry(slot), Ok)?;
                 if high.is_some_and(|high| entry >= high) {
                     continue;
                 }

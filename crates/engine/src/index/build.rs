@@ -6,7 +6,7 @@
 //! crash story.
 
 use super::bulk::LeafWriter;
-use super::leaf::{LeafId, damaged};
+use super::leaf::LeafId;
 use super::table_index::Index;
 use crate::error::Result;
 use crate::format::{LeafKind, entry_key, entry_row, push_entry};
@@ -222,8 +222,7 @@ impl Run {
             let bytes = index.leaves().bytes(first);
             if self.taken < bytes.loaded_valid().count_ones() {
                 self.taken += 1;
-                let entry = bytes.entry(self.taken - 1);
-                return entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged")).map(Some);
+                return bytes.sound_entry(self.taken - 1).map(Some);
             }
             self.leaves.pop_front();
             self.taken = 0;

@@ -1,6 +1,7 @@
 //! The entries of one leaf in their order.
 
-use super::leaf::{LeafBytes, bits};
+use super::leaf::{LeafBytes, bits, damaged_entry};
+use crate::error::Result;
 
 /// Bits of the number of a slot.
 const SLOT_BITS: u32 = 6;
@@ -25,13 +26,8 @@ struct Place {
 
 impl EntryOrder {
     /// Finds the entries in `slots` of `leaf` that lie in a range, from a bound to below another;
-    /// each in `slots` is checked. `Err` names a slot whose entry is damaged.
-    pub(super) fn find(
-        &mut self,
-        leaf: &LeafBytes<'_>,
-        slots: u64,
-        (from, end): (&[u8], Option<&[u8]>),
-    ) -> Result<(), u32> {
+    /// each in `slots` is checked. Fails with Damaged.
+    pub(super) fn find(&mut self, leaf: &LeafBytes<'_>, slots: u64, (from, end): (&[u8], Option<&[u8]>)) -> Result<()> {
         self.heads.clear();
         self.heads.reserve(slots.count_ones() as usize);
         self.places.resize(1 << SLOT_BITS, Place::default());
@@ -39,7 +35,7 @@ impl EntryOrder {
         // The slots of a leaf that was filled in order and not changed since are in order.
         let (mut last, mut ascend, mut differing) = (None, true, 0);
         for slot in bits(slots) {
-            let (at, entry) = leaf.placed_entry(slot).ok_or(slot)?;
+            let (at, entry) = leaf.placed_entry(slot).ok_or_else(|| damaged_entry(leaf))?;
             let head = head(entry);
             if from.is_above_head(head, entry) || end.is_some_and(|end| !end.is_above_head(head, entry)) {
                 continue;
@@ -94,12 +90,12 @@ impl EntryOrder {
     }
 }
 
-/// The entries in `slots` of `leaf` with their slots, in order; `Err` names a slot whose entry is
-/// damaged.
-pub(super) fn sorted<'l>(leaf: &LeafBytes<'l>, slots: u64) -> Result<Vec<(&'l [u8], u32)>, u32> {
+/// The entries in `slots` of `leaf` with their slots, in order. Fails with Damaged.
+pub(super) fn sorted<'l>(leaf: &LeafBytes<'l>, slots: u64) -> Result<Vec<(&'l [u8], u32)>> {
     let mut order = EntryOrder::default();
     order.find(leaf, slots, (&[], None))?;
-    order.slots().map(|slot| Ok((leaf.unchecked_entry(slot).ok_or(slot)?, slot))).collect()
+    let entry = |slot| leaf.unchecked_entry(slot).ok_or_else(|| damaged_entry(leaf));
+    order.slots().map(|slot| Ok((entry(slot)?, slot))).collect()
 }
 
 /// The first bytes of an entry as a number, by which most entries of a leaf can be told apart: the
@@ -182,7 +178,7 @@ mod tests {
             assert_eq!(slots.count_ones(), leaf.slots());
             expected.sort_unstable();
             let mut order = EntryOrder::default();
-            assert_eq!(order.find(&leaf, slots, (&[], None)), Ok(()));
+            order.find(&leaf, slots, (&[], None)).expect("sound");
             let found: Vec<_> = order.slots().map(|slot| leaf.entry(slot).expect("sound")).collect();
             assert_eq!(found, expected, "bit {bit}");
         }
@@ -212,7 +208,7 @@ mod tests {
             for (from, end) in [(vec![], None), (from, end)] {
                 let is_in = |entry: &&Vec<u8>| **entry >= from && end.as_ref().is_none_or(|end| *entry < end);
                 let expected: Vec<_> = expected.iter().filter(is_in).collect();
-                assert_eq!(order.find(&leaf, slots, (&from, end.as_deref())), Ok(()));
+                order.find(&leaf, slots, (&from, end.as_deref())).expect("sound");
                 let found: Vec<_> = order.slots().map(|slot| leaf.entry(slot).expect("sound")).collect();
                 assert_eq!(found, expected, "seed {seed}");
                 let mut bytes = vec![0; BYTES as usize];

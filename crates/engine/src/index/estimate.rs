@@ -4,6 +4,7 @@
 //! cost little beside the statement. A long range takes two ways down the tree in DRAM, and no
 //! leaf.
 
+use super::bounds::{end_of, start_of};
 use super::entry_order::Bound as EntryBound;
 use super::leaf::{LeafBytes, bits};
 use super::leaf_shadow::View;
@@ -25,16 +26,7 @@ pub(crate) fn estimate(
     view: &View<'_>,
     entries: u64,
 ) -> Result<u64> {
-    let key = match from {
-        Bound::Unbounded => Vec::new(),
-        Bound::Included(key) => key.to_vec(),
-        Bound::Excluded(key) => beyond(key),
-    };
-    let end = match to {
-        Bound::Unbounded => beyond(b""),
-        Bound::Included(key) => beyond(key),
-        Bound::Excluded(key) => key.to_vec(),
-    };
+    let (key, end) = (start_of(from), end_of(to));
     if key >= end {
         return index.check().map(|()| 0);
     }
@@ -81,39 +73,4 @@ fn entries_between(leaf: &LeafBytes<'_>, slots: u64, key: &[u8], end: Option<&[u
     let entries = bits(slots).filter_map(|slot| leaf.unchecked_entry(slot));
     let is_in = |entry: &&[u8]| !from.is_above(entry) && end.is_none_or(|end| end.is_above(entry));
     entries.filter(is_in).count() as u64
-}
-
-/// The least bound above all keys that begin with `key`; above all keys if it has only bytes that
-/// are greatest.
-pub(crate) fn beyond(key: &[u8]) -> Vec<u8> {
-    match key.iter().rposition(|byte| *byte != 0xff) {
-        Some(last) => {
-            let mut bound = key[..=last].to_vec();
-            bound[last] += 1;
-            bound
-        }
-        None => vec![0xff; crate::format::ENTRY_BYTES_MAX + 1],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::beyond;
-
-    #[test]
-    fn the_bound_beyond_a_key_is_the_least_above_all_that_begin_with_it() {
-        const BYTES: [u8; 4] = [0, 1, 0xfe, 0xff];
-        let mut all = vec![Vec::new()];
-        for length in 0..4 {
-            let longest: Vec<Vec<u8>> = all.iter().filter(|key| key.len() == length).cloned().collect();
-            all.extend(longest.iter().flat_map(|key| BYTES.map(|byte| [key, &[byte][..]].concat())));
-        }
-        for key in &all {
-            let bound = beyond(key);
-            for other in &all {
-                assert_eq!(*other < bound, other < key || other.starts_with(key), "{other:?} beside that of {key:?}");
-            }
-        }
-        assert!(beyond(&[0xff; 3072]) > vec![0xff; crate::format::ENTRY_BYTES_MAX]);
-    }
 }

@@ -1,6 +1,6 @@
 //! Reading an index: which entries a snapshot sees.
 
-use super::leaf::{LeafBytes, LeafId, bits, damaged};
+use super::leaf::{LeafBytes, LeafId, bits};
 use super::leaf_order::LeafEnd;
 use super::leaf_shadow::{LeafShadow, View};
 use super::page::Page;
@@ -41,6 +41,21 @@ impl Beginning<'_> {
     }
 }
 
+/// The slots of `leaf` that `view` sees; `valid` are those that count. Of rows that are ahead of
+/// the snapshot these are the newest.
+fn slots_seen(view: &View<'_>, leaf: &LeafBytes<'_>, shadow: Option<&LeafShadow>, valid: u64) -> Result<u64> {
+    let Some(shadow) = shadow else { return Ok(valid) };
+    let seen = shadow.seen(valid, view);
+    let (Some(ahead), Some(own)) = (view.ahead, &view.own) else { return Ok(seen) };
+    let mut slots = seen;
+    for slot in bits(seen ^ shadow.seen(valid, &View::newest(view.own))) {
+        if ahead.has(entry_row(leaf.sound_entry(slot)?), own.seen) {
+            slots ^= 1 << slot;
+        }
+    }
+    Ok(slots)
+}
+
 /// Rows of entries that a search has met.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Met {
@@ -75,8 +90,9 @@ impl Index {
         view: &View<'_>,
         body: &mut impl FnMut(&LeafBytes<'i>, u64, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
-        let seen = |shadow: Option<&LeafShadow>, valid, _| shadow.map_or(valid, |shadow| shadow.seen(valid, view));
-        self.read_slots((leaf, place), view.snapshot, seen, body)
+        let chosen =
+            |bytes: &LeafBytes<'_>, shadow: Option<&LeafShadow>, valid, _| slots_seen(view, bytes, shadow, valid);
+        self.read_slots((leaf, place), view.snapshot, chosen, body)
     }
 
     /// As [`Index::read_leaf`], with the slots that `chosen` takes: of those that count, and of
@@ -86,7 +102,7 @@ impl Index {
         &'i self,
         (leaf, place): (LeafId, &Place<'_>),
         snapshot: Csn,
-        chosen: impl Fn(Option<&LeafShadow>, u64, Option<u64>) -> S,
+        chosen: impl Fn(&LeafBytes<'i>, Option<&LeafShadow>, u64, Option<u64>) -> Result<S>,
         body: &mut impl FnMut(&LeafBytes<'i>, S, LeafEnd<'i>) -> Result<T>,
     ) -> Result<Option<T>> {
         let (slot, bytes) = (&self.leaves().leaf(leaf).slot, self.leaves().bytes(leaf));
@@ -96,10 +112,8 @@ impl Index {
         if mark.is_none() && shadow.is_none() {
             return Ok(None);
         }
-        let found = match bytes.valid() {
-            Some(valid) => body(&bytes, chosen(shadow.as_deref(), valid, mark), end),
-            None => Err(damaged(&bytes, "the valid word of an index' leaf is damaged")),
-        };
+        let slots = bytes.sound_valid().and_then(|valid| chosen(&bytes, shadow.as_deref(), valid, mark));
+        let found = slots.and_then(|slots| body(&bytes, slots, end));
         let is_still = mark.is_none_or(|mark| slot.is_still(mark));
         // Planted: it is not the leaf any more.
         let counts = is_still && (place.holds() || perdura_pmem::planted(Mutant::ReaderSkipsLeafCheck));
@@ -115,8 +129,7 @@ impl Index {
                 let high = if from.is_none() { end.near() } else { end.high() };
                 let mut first: Option<&[u8]> = None;
                 for slot in bits(leaf.candidates(slots, key)) {
-                    let entry =
-                        leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+                    let entry = leaf.sound_entry(slot)?;
                     let is_in = high.is_none_or(|high| entry < high);
                     let is_first = || first.is_none_or(|first| entry < first);
                     if entry_key(entry) == key && is_in && is_first() && !is_hidden(entry_row(entry)) {
@@ -144,10 +157,10 @@ impl Index {
         (whole, except): (bool, Option<u64>),
     ) -> Result<Met> {
         self.check()?;
-        let view = View { snapshot: Csn::MAX, own };
-        let chosen = |shadow: Option<&LeafShadow>, valid, mark: Option<u64>| match shadow {
-            None => (valid, 0, mark),
-            Some(shadow) => (shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer)), mark),
+        let view = View::newest(own);
+        let chosen = |_: &LeafBytes<'_>, shadow: Option<&LeafShadow>, valid, mark: Option<u64>| match shadow {
+            None => Ok((valid, 0, mark)),
+            Some(shadow) => Ok((shadow.seen(valid, &view), shadow.undecided(own.map(|own| own.writer)), mark)),
         };
         let (mut from, mut met): (Option<Vec<u8>>, _) = (None, Met::default());
         loop {
@@ -155,8 +168,7 @@ impl Index {
                 let (high, mut here) = (if from.is_none() { end.near() } else { end.high() }, met);
                 let slots = if here.there.is_some() { open } else { seen | open };
                 for slot in bits(search.candidates(leaf, slots)) {
-                    let entry =
-                        leaf.entry(slot).ok_or_else(|| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+                    let entry = leaf.sound_entry(slot)?;
                     let is_met = search.has(entry_key(entry)) && high.is_none_or(|high| entry < high);
                     if is_met && Some(entry_row(entry)) != except {
                         let kind = if open >> slot & 1 == 0 { &mut here.there } else { &mut here.undecided };

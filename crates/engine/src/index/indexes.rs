@@ -220,8 +220,7 @@ impl Leaves {
                 folded ^= fold_entry(entry);
                 continue;
             }
-            let entry = bytes.entry(slot);
-            let entry = entry.ok_or_else(|| damaged(&bytes, "an entry of an index' leaf is damaged"))?;
+            let entry = bytes.sound_entry(slot)?;
             // A search for the entry goes by its fingerprint.
             if bytes.find(1 << slot, entry) != Some(slot) {
                 return Err(damaged(&bytes, "an entry of an index' leaf does not have its fingerprint"));

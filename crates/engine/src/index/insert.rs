@@ -1,6 +1,6 @@
 //! Changes of an index by transactions: they insert entries, delete them, and take that back.
 
-use super::leaf::{bits, damaged};
+use super::leaf::bits;
 use super::leaf_order::{LockedLeaf, Sought};
 use super::leaf_shadow::{EntryState, View};
 use super::replace::{Ground, Spares};
@@ -59,7 +59,7 @@ impl EntryWrite<'_> {
     /// inserted after one that was deleted.
     fn newest_in(&self, leaf: &LockedLeaf<'_>, slots: u64) -> Option<u32> {
         let own = OwnView { writer: self.writer, seen: u64::MAX };
-        let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
+        let seen = leaf.shadow.seen(leaf.bytes.valid()?, &View::newest(Some(own)));
         let of_step =
             leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, self.writer) && change.is_of(self.step));
         let of_step = of_step.fold(0, |slots, change| slots | change.inserted | change.deleted) & slots;
@@ -89,14 +89,13 @@ impl HolderSearch<'_> {
     /// snapshot.
     fn in_leaf(&mut self, leaf: &LockedLeaf<'_>, end: Option<&[u8]>, key: &[u8]) -> Result<Option<Inserted>> {
         let valid = leaf.valid()?;
-        let before = self.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View { snapshot, own: None }));
+        let before = self.snapshot.map_or(0, |snapshot| leaf.shadow.seen(valid, &View::at(snapshot)));
         for slot in bits(leaf.bytes.candidates(leaf.shadow.occupied(valid), key)) {
             let state = leaf.shadow.entry_state(valid, slot, self.writer);
             if state == EntryState::Gone && before >> slot & 1 == 0 {
                 continue;
             }
-            let entry =
-                leaf.bytes.entry(slot).ok_or_else(|| damaged(&leaf.bytes, "an entry of an index' leaf is damaged"))?;
+            let entry = leaf.bytes.sound_entry(slot)?;
             if entry_key(entry) != key || end.is_some_and(|end| entry >= end) {
                 continue;
             }
@@ -242,7 +241,7 @@ impl Index {
         self.check()?;
         let Some(mut leaf) = self.order().lock(write.entry) else { return Ok(false) };
         let own = OwnView { writer: write.writer, seen: u64::MAX };
-        let seen = leaf.shadow.seen(leaf.valid()?, &View { snapshot: Csn::MAX, own: Some(own) });
+        let seen = leaf.shadow.seen(leaf.valid()?, &View::newest(Some(own)));
         let Some(slot) = leaf.bytes.find(seen, write.entry) else { return Ok(false) };
         let (change, first) = leaf.shadow.change(write.writer, write.step);
         change.deleted |= 1 << slot;

@@ -4,7 +4,7 @@
 //! not change meanwhile: its slot is used again only when no snapshot needs it (I8), and likewise
 //! the place of the leaf.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::format::{
     ENTRY_BYTES_MAX, ENTRY_ROW_BYTES, LEAF_HEADER, LeafKind, LeafShape, SlotValue, decode_valid, encode_valid,
     entry_check, entry_marks, entry_row, key_fingerprint, leaf_check, leaf_version, push_slot_value,
@@ -38,6 +38,12 @@ pub(crate) struct LeafBytes<'a> {
 pub(crate) fn damaged(leaf: &LeafBytes<'_>, what: &str) -> Error {
     let (file, at) = leaf.place();
     Error::damaged_index(file, at, what)
+}
+
+/// The error for an entry that does not pass its check.
+#[cold]
+pub(crate) fn damaged_entry(leaf: &LeafBytes<'_>) -> Error {
+    damaged(leaf, "an entry of an index' leaf is damaged")
 }
 
 /// Tells entries of a leaf that redo is still to write, by slot.
@@ -161,6 +167,12 @@ impl<'a> LeafBytes<'a> {
     #[inline]
     pub(crate) fn valid(&self) -> Option<u64> {
         decode_valid(self.region.load(self.at + VALID_AT)).filter(|slots| slots & !self.all() == 0)
+    }
+
+    /// As [`LeafBytes::valid`]. Fails with Damaged.
+    #[inline]
+    pub(crate) fn sound_valid(&self) -> Result<u64> {
+        self.valid().ok_or_else(|| damaged(self, "the valid word of an index' leaf is damaged"))
     }
 
     /// The slots that count, of a leaf whose valid word was found sound before.
@@ -289,6 +301,12 @@ impl<'a> LeafBytes<'a> {
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> Option<&'a [u8]> {
         self.placed_entry(slot).map(|(_, entry)| entry)
+    }
+
+    /// As [`LeafBytes::entry`]. Fails with Damaged.
+    #[inline]
+    pub(crate) fn sound_entry(&self, slot: u32) -> Result<&'a [u8]> {
+        self.entry(slot).ok_or_else(|| damaged_entry(self))
     }
 
     /// As [`LeafBytes::entry`], with its offset in the leaf.

@@ -1,7 +1,7 @@
 //! The leaves of an index in the order of their low keys: a search finds one, and locks it.
 
 use super::entry_order::sorted;
-use super::leaf::{LeafBytes, LeafId, bits, damaged};
+use super::leaf::{LeafBytes, LeafId, bits};
 use super::leaf_shadow::{LeafShadow, View};
 use super::leaves::Leaves;
 use super::populated::{LowKeys, Populated};
@@ -78,14 +78,13 @@ impl<'i> LeafEnd<'i> {
 impl<'i> LockedLeaf<'i> {
     /// The slots that count.
     pub(super) fn valid(&self) -> Result<u64> {
-        self.bytes.valid().ok_or_else(|| damaged(&self.bytes, "the valid word of an index' leaf is damaged"))
+        self.bytes.sound_valid()
     }
 
     /// The entries that anybody may need, in order.
     pub(super) fn entries(&self) -> Result<Vec<(&'i [u8], u32)>> {
         let occupied = self.shadow.occupied(self.valid()?);
-        let sorted = sorted(&self.bytes, occupied);
-        let mut entries = sorted.map_err(|_| damaged(&self.bytes, "an entry of an index' leaf is damaged"))?;
+        let mut entries = sorted(&self.bytes, occupied)?;
         let high = self.end.high();
         // Entries that a leaf was left with beyond its end are those of the next.
         // Planted: they are taken along.

@@ -9,6 +9,7 @@ use super::stored_changes::{StoredChange, StoredChanges};
 use crate::shadow::page::OwnView;
 use crate::shadow::purge_horizon::PurgeHorizon;
 use crate::shadow::slot::Shadow;
+use crate::shadow::step_rows::StepRows;
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
 use perdura_pmem::Mutant;
@@ -43,9 +44,22 @@ pub(crate) struct View<'a> {
     pub snapshot: Csn,
     /// The reader's own transaction.
     pub own: Option<OwnView<'a>>,
+    /// Rows that the own transaction has written over a version newer than the snapshot. It holds
+    /// their locks, so each has one entry among the newest, and that counts.
+    pub ahead: Option<&'a StepRows>,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// All that is committed, and `own` changes.
+    pub(crate) const fn newest(own: Option<OwnView<'a>>) -> View<'a> {
+        View { snapshot: Csn::MAX, own, ahead: None }
+    }
+
+    /// The commits up to `snapshot`.
+    pub(crate) const fn at(snapshot: Csn) -> View<'a> {
+        View { snapshot, own: None, ahead: None }
+    }
+
     fn sees(&self, change: &LeafChange) -> bool {
         match &self.own {
             // Planted: a scan sees what its transaction inserts later.
@@ -131,7 +145,7 @@ impl LeafShadow {
     /// State of the entry in slot `slot` for `writer`.
     pub(crate) fn entry_state(&self, valid: u64, slot: u32, writer: &Arc<Writer>) -> EntryState {
         let bit = 1 << slot;
-        let view = View { snapshot: Csn::MAX, own: Some(OwnView { writer, seen: u64::MAX }) };
+        let view = View::newest(Some(OwnView { writer, seen: u64::MAX }));
         let is_open = |change: &LeafChange| {
             (change.inserted | change.deleted) & bit != 0
                 && change.writer.csn().is_none()
@@ -350,7 +364,7 @@ mod tests {
     const COMMITS: Csn = 60;
 
     fn seen(shadow: &LeafShadow, valid: u64, snapshot: Csn) -> u64 {
-        shadow.seen(valid, &View { snapshot, own: None })
+        shadow.seen(valid, &View::at(snapshot))
     }
 
     /// A leaf of random commits, of which each stores what it does at once. Returns with it the

@@ -1,7 +1,7 @@
 //! The entries of one leaf as a scan sees them, in order.
 
 use super::entry_order::EntryOrder;
-use super::leaf::{LeafBytes, damaged};
+use super::leaf::LeafBytes;
 use crate::error::Result;
 use crate::format::entry_row;
 
@@ -47,8 +47,7 @@ impl Page {
             (Some(high), Some(end)) => Some(high.min(end)),
             (high, end) => high.or(end),
         };
-        let found = self.order.find(leaf, slots, (from, end));
-        found.map_err(|_| damaged(leaf, "an entry of an index' leaf is damaged"))?;
+        self.order.find(leaf, slots, (from, end))?;
         self.bytes.clear();
         self.entries.clear();
         if let Some(extent) = self.order.extent() {

@@ -33,7 +33,7 @@ fn a_leaf_that_changes_while_it_is_read_is_read_again() {
     old.take_snapshot();
     let index = table.index_list().index(0).unwrap();
     let mut reads = 0;
-    let seen = index.read(&1u64.to_be_bytes(), &View { snapshot, own: None }, |_, slots, _| {
+    let seen = index.read(&1u64.to_be_bytes(), &View::at(snapshot), |_, slots, _| {
         reads += 1;
         if reads == 1 {
             insert(&engine, &table, 2);
@@ -51,11 +51,11 @@ fn a_leaf_that_becomes_vacant_while_a_walk_looks_is_not_passed_by() {
     let snapshot = insert(&engine, &table, 1);
     let index = table.index_list().index(0).unwrap();
     let populated = index.order().populated();
-    let view = View { snapshot, own: None };
+    let view = View::at(snapshot);
     assert_eq!(populated.among(&view, |_| 1), Some(1));
     let found = populated.among(&view, |_| populated.raise_vacated(snapshot + 1));
     assert_eq!(found, None, "the snapshot sees something in a vacant leaf");
-    assert_eq!(populated.among(&View { snapshot: snapshot + 1, own: None }, |_| 2), Some(2));
+    assert_eq!(populated.among(&View::at(snapshot + 1), |_| 2), Some(2));
 }
 
 /// One data file holds versions, directory and leaves. What the counters tell of each would be of

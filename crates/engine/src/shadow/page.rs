@@ -237,10 +237,11 @@ impl PageShadow {
         Some(place)
     }
 
-    /// CSN of the newest stored commit that changed the row; 0 if none is remembered. One that
-    /// moved the row has not changed it.
-    pub(crate) fn newest_csn(&self, position: u16) -> Csn {
-        let changed = self.history.iter().rev().find(|undo| undo.changed(position));
+    /// CSN of the newest stored commit `above` another that changed the row; 0 if none is
+    /// remembered. One that moved the row has not changed it.
+    pub(crate) fn newest_csn(&self, position: u16, above: Csn) -> Csn {
+        let mut later = self.history.iter().rev().take_while(|undo| undo.csn > above);
+        let changed = later.find(|undo| undo.changed(position));
         changed.map_or(0, |undo| undo.csn)
     }
 
@@ -447,7 +448,7 @@ mod tests {
             let horizon = PurgeHorizon::new(0, covered, live.clone());
             let mut superseded = Superseded::default();
             let changes = |shadow: &PageShadow| shadow.history.iter().map(UndoRecord::changes).sum::<usize>();
-            let newest = (0..ROWS).map(|position| shadow.newest_csn(position)).collect::<Vec<_>>();
+            let newest = (0..ROWS).map(|position| shadow.newest_csn(position, 0)).collect::<Vec<_>>();
             let apart = changes(&shadow);
             shadow.merge(&horizon, 0, &mut superseded);
             assert_eq!(changes(&shadow) + superseded.changes as usize, apart);
@@ -465,7 +466,7 @@ mod tests {
                     assert_eq!((is_row(word), is_row(words[index])), (seen, seen), "seed {seed}, {snapshot}");
                     assert!(seen.is_none_or(|word| !freed.contains(&word.0)), "seed {seed}");
                     let changed = newest[index] > snapshot && !superseded.gone.contains(&position);
-                    assert_eq!(shadow.newest_csn(position) > snapshot, changed, "seed {seed}");
+                    assert_eq!(shadow.newest_csn(position, snapshot) > snapshot, changed, "seed {seed}");
                 }
             }
         }

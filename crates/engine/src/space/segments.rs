@@ -478,7 +478,7 @@ impl Segments {
     /// its cells; `None` if it holds none. A segment is swept once only: later it may be free or
     /// have another use.
     fn sweep_segment(&self, id: SegmentId) -> Result<Option<Arc<CellMap>>> {
-        // A segment may be swept by who needs it, and then go with its file.
+        // A segment may be swept by a thread that needs it, and then go with its file.
         let Some(file) = self.chain.file(id.file).filter(|file| id.index < file.segment_count()) else {
             return Ok(None);
         };

@@ -150,26 +150,54 @@ impl Table {
     /// deleted if it sees none.
     #[inline]
     pub(crate) fn word_at(&self, row: u64, snapshot: Csn) -> Word {
+        let mut word = [Word::EMPTY];
+        self.words_in_page_at(&[row], snapshot, &mut word);
+        word[0]
+    }
+
+    /// [`Table::word_at`] of several rows, into `words`. Those that follow each other in a page are
+    /// looked up at once.
+    pub(crate) fn words_of(&self, rows: &[u64], snapshot: Csn, mut words: &mut [Word]) {
+        let page_of = |row: &u64| self.directory().page_of(*row);
+        for rows in rows.chunk_by(|row, next| page_of(row) == page_of(next)) {
+            let (in_page, behind) = words.split_at_mut(rows.len());
+            self.words_in_page_at(rows, snapshot, in_page);
+            words = behind;
+        }
+    }
+
+    /// [`Table::word_at`] of rows of one page.
+    #[inline(always)]
+    fn words_in_page_at(&self, rows: &[u64], snapshot: Csn, words: &mut [Word]) {
         let directory = self.directory();
-        let page = directory.page_of(row);
+        let page = directory.page_of(rows[0]);
         // A damaged entry may name a row beyond the pages, for which no slot is to be made.
         if page >= directory.page_count() {
-            return Word::EMPTY;
+            return words.fill(Word::EMPTY);
         }
         let slot = self.space().shadows().slot(page);
         loop {
             if let Some(mark) = slot.quiet(snapshot) {
-                let Some((state, word)) = directory.state_and_word(row) else { return Word::EMPTY };
+                // The state first: a page is emptied before it is published anew (I3).
+                let state = directory.state(page);
+                directory.load_rows(page, rows, words);
                 if slot.is_still(mark) {
                     // Planted: a snapshot misses the last commit that it should see.
                     let is_seen = state.is_published()
                         && state.csn() <= snapshot - u64::from(perdura_pmem::planted(Mutant::SnapshotMissesLastCommit));
-                    return if is_seen { word } else { Word::EMPTY };
+                    if !is_seen {
+                        words.fill(Word::EMPTY);
+                    }
+                    return;
                 }
             }
             if let Some(shadow) = slot.lock_existing() {
-                let (state, word) = (directory.state(page), directory.raw_word(row));
-                return shadow.word(directory.position_of(row), word, state, snapshot);
+                let state = directory.state(page);
+                directory.load_rows(page, rows, words);
+                for (row, word) in rows.iter().zip(words) {
+                    *word = shadow.word(directory.position_of(*row), *word, state, snapshot);
+                }
+                return;
             }
         }
     }
@@ -249,7 +277,7 @@ pub(crate) fn newest_in(shadow: &mut PageShadow, table: &Table, row: u64) -> (Wo
     let word = newest_word_in(shadow, table, row);
     let directory = table.directory();
     let state = directory.state(directory.page_of(row));
-    (word, shadow.newest_csn(directory.position_of(row)).max(state.csn()))
+    (word, shadow.newest_csn(directory.position_of(row), 0).max(state.csn()))
 }
 
 /// As [`newest_in`], with an upper bound of the version's CSN, and without a search.
@@ -263,7 +291,12 @@ pub(crate) fn newest_with_bound_in(shadow: &mut PageShadow, table: &Table, row: 
 /// Otherwise the CSN is an upper bound, also at or below `limit`.
 pub(crate) fn newest_up_to(shadow: &mut PageShadow, table: &Table, row: u64, limit: Csn) -> (Word, Csn) {
     let (word, bound) = newest_with_bound_in(shadow, table, row);
-    if bound <= limit { (word, bound) } else { newest_in(shadow, table, row) }
+    if bound <= limit {
+        return (word, bound);
+    }
+    let directory = table.directory();
+    let state = directory.state(directory.page_of(row));
+    (word, shadow.newest_csn(directory.position_of(row), limit).max(state.csn()).max(limit))
 }
 
 /// As [`newest_in`], without the CSN.
@@ -274,5 +307,5 @@ fn newest_word_in(shadow: &mut PageShadow, table: &Table, row: u64) -> Word {
     if !perdura_pmem::planted(Mutant::TakenOverBeforeStored) {
         shadow.store_committed(position, page, directory);
     }
-    if directory.state(page).is_published() { directory.raw_word(row) } else { Word::EMPTY }
+    directory.word(row)
 }

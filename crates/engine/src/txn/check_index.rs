@@ -6,7 +6,7 @@ use super::check::Check;
 use super::snapshots::Snapshots;
 use crate::error::{Error, Result};
 use crate::format::{Rid, data_file_name, entry_key, entry_row};
-use crate::index::estimate::beyond;
+use crate::index::bounds::beyond;
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
 use crate::pool::Pool;
@@ -102,7 +102,7 @@ fn check_index(table: &Table, number: usize, snapshot: Csn, check: &mut Check<'_
     let of_row = |row, what: std::fmt::Arguments<'_>| Error::damaged_index(&name, 0, what).in_row(row).in_index(number);
     let (mut rows, mut page, mut key) = (Rows::at(table, snapshot), Page::default(), Vec::new());
     let mut before: Vec<u8> = Vec::new();
-    while index.page_at(&key, &View { snapshot, own: None }, &mut page).map_err(|error| error.in_index(number))? {
+    while index.page_at(&key, &View::at(snapshot), &mut page).map_err(|error| error.in_index(number))? {
         for at in page.place_of(&key)..page.len() {
             let entry = page.entry(at);
             if entry <= &before[..] && !before.is_empty() {

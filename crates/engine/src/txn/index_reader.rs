@@ -8,7 +8,8 @@ use super::table_lock::check_locked;
 use crate::changes::write_set::WriteSet;
 use crate::error::Result;
 use crate::format::{Rid, entry_key};
-use crate::index::estimate::{beyond, estimate};
+use crate::index::bounds::beyond;
+use crate::index::estimate::estimate;
 use crate::index::leaf_shadow::View;
 use crate::index::measure::Measured;
 use crate::index::outermost::{first_from, last_below};
@@ -99,7 +100,8 @@ impl IndexReader<'_> {
         }
         let own = writes.view(table.id(), u64::MAX);
         let is_hidden = |row| is_consistent && writes.is_hidden(table.id(), row, u64::MAX);
-        let found = index_of(table, self.index)?.find(key, &View { snapshot, own }, is_hidden);
+        let seen = View { snapshot, own, ahead: writes.ahead(table.id()).filter(|_| is_consistent) };
+        let found = index_of(table, self.index)?.find(key, &seen, is_hidden);
         let row = found.map_err(|error| error.in_index(self.index))?;
         row.map(|row| rid_ahead(table, row, view)).transpose()
     }
@@ -114,8 +116,9 @@ impl IndexReader<'_> {
         self.pool.check_own(self.table)?;
         self.snapshots.statement(self.pool);
         let own = self.writes.view(self.table.id(), u64::MAX);
-        let view = View { snapshot: Csn::MAX, own };
-        estimate(index_of(self.table, self.index)?, (from, to), &view, self.table.row_count_estimate())
+        let view = View::newest(own);
+        let rows = self.writes.row_count_estimate(self.table);
+        estimate(index_of(self.table, self.index)?, (from, to), &view, rows)
     }
 
     /// The key that is nearest to the keys that begin with `key`, or one of these: going backward

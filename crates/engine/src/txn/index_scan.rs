@@ -3,16 +3,16 @@
 use super::direction::Direction;
 use super::keys::{check_row, known_rid, no_index};
 use super::moved_rows::MovedRows;
-use super::rows_ahead::RowsAhead;
+use super::rows_ahead::{CHUNK, RowsAhead, Use};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Rid, Word, entry_key, entry_row};
-use crate::index::estimate::beyond;
+use crate::index::bounds::{end_of, start_of};
 use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
 use crate::index::table_index::Index;
 use crate::table::Table;
-use crate::table::visibility::{ReadView, RowRef};
+use crate::table::visibility::RowRef;
 use perdura_log::Csn;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -37,6 +37,15 @@ pub struct IndexScan {
     begun: bool,
     /// Rows that have moved since the snapshot, once a locking scan has met one.
     moved: Option<Box<MovedRows>>,
+}
+
+/// Own writes that a read of a scan's rows sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnWrites {
+    /// Those from before the scan began, as its entries do: the statement only reads.
+    BeforeScan,
+    /// All: the statement may change a row again that it has changed.
+    All,
 }
 
 /// Snapshot of a scan, the last step of the own transaction that it sees, and whether it is checked
@@ -105,11 +114,7 @@ impl IndexScan {
     /// # Errors
     /// Those of [`IndexScan::seek`].
     pub fn seek_range(&mut self, session: &Session, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
-        self.page.set_end(match to {
-            Bound::Unbounded => None,
-            Bound::Included(key) => Some(beyond(key)),
-            Bound::Excluded(key) => Some(key.to_vec()),
-        });
+        self.page.set_end((to != Bound::Unbounded).then(|| end_of(to)));
         self.seek_bound(session, from, Direction::Forward)
     }
 
@@ -118,23 +123,15 @@ impl IndexScan {
             session.check_readable(&self.table, self.seen.is_consistent.then_some(self.seen.snapshot))?;
             self.begun = true;
         }
-        let behind = matches!(
-            (from, direction),
-            (Bound::Excluded(_), Direction::Forward) | (Bound::Included(_), Direction::Backward)
-        );
-        let key = match from {
-            Bound::Unbounded if direction == Direction::Forward => Vec::new(),
-            Bound::Unbounded => beyond(b""),
-            Bound::Included(key) | Bound::Excluded(key) if behind => beyond(key),
-            Bound::Included(key) | Bound::Excluded(key) => key.to_vec(),
+        let key = match direction {
+            Direction::Forward => start_of(from),
+            Direction::Backward => end_of(from),
         };
         if from == Bound::Unbounded {
             self.forget_moved();
         }
         self.moved.iter_mut().for_each(|moved| moved.seek(&key));
-        self.load(session, &key, direction == Direction::Forward)?;
-        self.put_at(self.page.place_of(&key));
-        self.at = None;
+        self.load(session, &key, direction)?;
         self.ahead.stop();
         Ok(())
     }
@@ -147,8 +144,8 @@ impl IndexScan {
     pub fn refresh(&mut self, session: &Session) -> Result<()> {
         let Some(at) = self.at else { return Ok(()) };
         let entry = self.page.entry(at).to_vec();
-        self.load(session, &entry, false)?;
-        let place = self.page.place_of(&entry);
+        self.load(session, &entry, Direction::Backward)?;
+        let place = self.up_to_previous;
         let is_there = place < self.page.len() && self.page.entry(place) == entry;
         (self.before_next, self.up_to_previous) = (place + usize::from(is_there), place);
         self.at = is_there.then_some(place);
@@ -195,8 +192,7 @@ impl IndexScan {
     #[cold]
     fn step_among_moved(&mut self, session: &Session, mut moved: Box<MovedRows>, direction: Direction) -> Result<bool> {
         let bound = moved.bound(direction);
-        self.load(session, &bound, direction == Direction::Forward)?;
-        self.put_at(self.page.place_of(&bound));
+        self.load(session, &bound, direction)?;
         let own = loop {
             let is_there = match direction {
                 Direction::Forward => self.own_forward(session)?,
@@ -216,22 +212,35 @@ impl IndexScan {
         (self.before_next, self.up_to_previous) = (place, place);
     }
 
-    /// Loads the leaf at `key`; with `onward`, the next one if there is nothing to be seen.
-    fn load(&mut self, session: &Session, key: &[u8], onward: bool) -> Result<()> {
+    /// Loads the leaf at `key`; forward, the next one if there is nothing to be seen. The scan then
+    /// stands before the first entry at the key.
+    fn load(&mut self, session: &Session, key: &[u8], direction: Direction) -> Result<()> {
+        let found = self.fill(session, |index, view, page| match direction {
+            Direction::Forward => index.page_from(key, view, page),
+            Direction::Backward => index.page_at(key, view, page),
+        })?;
+        if !found {
+            self.page.clear();
+        }
+        // Forward, the page has nothing below the key.
+        self.put_at(if direction == Direction::Forward { 0 } else { self.page.place_of(key) });
+        Ok(())
+    }
+
+    /// Fills the page by `read`; false if that finds no leaf.
+    fn fill(
+        &mut self,
+        session: &Session,
+        read: impl FnOnce(&Index, &View<'_>, &mut Page) -> Result<bool>,
+    ) -> Result<bool> {
         self.at = None;
         self.ahead.leave_page();
         check_snapshot(session)?;
         let own = session.writes().view(self.table.id(), self.seen.step);
-        let view = View { snapshot: self.seen.snapshot, own };
+        let ahead = session.writes().ahead(self.table.id()).filter(|_| self.seen.is_consistent);
+        let view = View { snapshot: self.seen.snapshot, own, ahead };
         let index = index_of(&self.table, self.index)?;
-        let found = match onward {
-            true => index.page_from(key, &view, &mut self.page),
-            false => index.page_at(key, &view, &mut self.page),
-        };
-        if !found.map_err(|error| error.in_index(self.index))? {
-            self.page = Page::default();
-        }
-        Ok(())
+        read(index, &view, &mut self.page).map_err(|error| error.in_index(self.index))
     }
 
     /// The next entry's row; `None` at the end.
@@ -274,9 +283,8 @@ impl IndexScan {
                 self.put_at(self.page.len());
                 return Ok(false);
             };
-            self.load(session, &high, true)?;
-            self.put_at(self.page.place_of(&high));
-            self.ahead.start_page(self.before_next);
+            self.load(session, &high, Direction::Forward)?;
+            self.ahead.start_page();
         }
     }
 
@@ -301,15 +309,8 @@ impl IndexScan {
                 return self.take(entry);
             }
             let low = self.page.low().to_vec();
-            self.at = None;
-            self.ahead.leave_page();
-            check_snapshot(session)?;
-            let own = session.writes().view(self.table.id(), self.seen.step);
-            let view = View { snapshot: self.seen.snapshot, own };
-            let index = index_of(&self.table, self.index)?;
-            let mut found =
-                || index.page_before(&low, &view, &mut self.page).map_err(|error| error.in_index(self.index));
-            if low.is_empty() || !found()? {
+            // Nothing lies below the empty key.
+            if !self.fill(session, |index, view, page| index.page_before(&low, view, page))? {
                 self.put_at(0);
                 return Ok(false);
             }
@@ -337,17 +338,18 @@ impl IndexScan {
         (!entry.is_empty()).then(|| known_rid(&self.table, entry_row(entry)))
     }
 
-    /// Reads the row of the entry where the scan stands, as the session's snapshot sees it; `None`
-    /// if it sees none. Asks for the rows behind it.
+    /// Reads the row of the entry where the scan stands, as the session's snapshot sees it, and the
+    /// `own` writes; `None` if it sees none. Asks for the rows behind it.
     ///
     /// # Errors
     /// As for [`Session::read`].
-    pub fn read_row(&mut self, session: &mut Session) -> Result<Option<(Rid, RowRef)>> {
+    pub fn read_row(&mut self, session: &mut Session, own: OwnWrites) -> Result<Option<(Rid, RowRef)>> {
         match self.at.filter(|_| self.moved.is_none() && session.reads_committed_at(&self.table, self.seen)) {
             Some(at) => self.read_committed(at),
             None => {
                 let Some(rid) = self.rid() else { return Ok(None) };
-                let row = session.read(&self.table, rid, ReadView::Snapshot)?;
+                let last_step = if own == OwnWrites::All { u64::MAX } else { self.seen.step };
+                let row = session.read_up_to(&self.table, rid, last_step)?;
                 Ok(row.map(|row| (rid, row)))
             }
         }
@@ -357,40 +359,42 @@ impl IndexScan {
     /// holds and to which the transaction adds nothing.
     #[inline]
     fn read_committed(&mut self, at: usize) -> Result<Option<(Rid, RowRef)>> {
-        let found = self.ask_ahead(at);
+        if self.ahead.pass(at, Use::Scanned) {
+            self.look_ahead(at, Use::Scanned);
+        }
         let row = self.page.row(at);
-        let word = found.unwrap_or_else(|| self.table.word_at(row, self.seen.snapshot));
+        let word = self.ahead.word(at).unwrap_or_else(|| self.table.word_at(row, self.seen.snapshot));
         let rid = Rid::new(row, word.incarnation());
         Ok(self.table.row(rid, word)?.map(|row| (rid, row)))
     }
 
-    /// Asks for the rows behind entry `at` of the page, whose own is read now. Returns the word of
-    /// that one as the scan's snapshot sees it, if it was looked up before.
-    #[inline(always)]
-    fn ask_ahead(&mut self, at: usize) -> Option<Word> {
+    /// Looks up the words of the rows behind entry `at` of the page, asks for the versions that
+    /// they name, and for the words behind.
+    fn look_ahead(&mut self, at: usize, use_of_rows: Use) {
         let (table, seen) = (&self.table, &self.seen);
-        let row_of = |entry| self.page.row(entry);
-        let turn = self.ahead.pass(at, self.page.len());
-        for (region, at) in turn.words.filter_map(|entry| table.directory().place(row_of(entry))) {
+        let turn = self.ahead.take_turn(at, self.page.len());
+        let (mut rows, mut words) = ([0; CHUNK], [Word::EMPTY; CHUNK]);
+        let (rows, words) = (&mut rows[..turn.rows.len()], &mut words[..turn.rows.len()]);
+        rows.iter_mut().zip(turn.rows.clone()).for_each(|(row, entry)| *row = self.page.row(entry));
+        match use_of_rows {
+            Use::Scanned => table.words_of(rows, seen.snapshot, words),
+            Use::Named => rows.iter().zip(&mut *words).for_each(|(row, word)| *word = table.directory().raw_word(*row)),
+        }
+        self.ahead.keep(turn.rows.start, words);
+        let bytes = self.ahead.version_bytes();
+        words.iter().for_each(|word| table.chain().prefetch(*word, bytes));
+        for (region, at) in turn.words.filter_map(|entry| table.directory().place(self.page.row(entry))) {
             region.prefetch(at);
         }
-        let bytes = self.ahead.version_bytes();
-        for entry in turn.rows {
-            let row = row_of(entry);
-            // A scan of the newest entries only asks for what the word names.
-            let is_kept = seen.is_consistent;
-            let word = if is_kept { table.word_at(row, seen.snapshot) } else { table.directory().raw_word(row) };
-            self.ahead.found(entry, word);
-            table.chain().prefetch(word, bytes);
-        }
-        turn.word
     }
 
     /// The row of the entry where the scan stands, which the caller locks or reads next. Asks for
     /// the rows behind it.
     pub fn rid_to_read(&mut self) -> Option<Rid> {
-        if let Some(at) = self.at.filter(|_| self.moved.is_none()) {
-            self.ask_ahead(at);
+        if let Some(at) = self.at.filter(|_| self.moved.is_none())
+            && self.ahead.pass(at, Use::Named)
+        {
+            self.look_ahead(at, Use::Named);
         }
         self.rid()
     }

@@ -180,7 +180,7 @@ impl Locker<'_> {
     /// Locks a row in place, if nobody is in the way. Otherwise returns what the lock table needs
     /// to know.
     fn lock_in_place<'t>(&mut self, table: &'t Arc<Table>, rid: Rid, mode: LockMode) -> RowLock<'t> {
-        if table.directory().place(rid.row()).is_none() {
+        if !table.directory().has_row(rid.row()) {
             return RowLock::Contended(Contention { page: None, holders: Holders::new() });
         }
         let (pool, key) = (self.pool, LockKey::row(table.id(), rid));

@@ -57,7 +57,7 @@ impl<'s> Reader<'s> {
     /// belongs to another pool; Damaged.
     pub fn get<'r>(&'r self, table: &'r Arc<Table>, rid: Rid) -> Result<Option<&'r [u8]>> {
         self.session.check_readable(table, None)?;
-        let row = self.session.read_at(table, rid, self.snapshot)?;
+        let row = self.session.read_at(table, rid, (self.snapshot, u64::MAX))?;
         // SAFETY: the slice borrows the handle.
         Ok(row.map(|row| unsafe { self.bytes(row) }))
     }

@@ -17,7 +17,6 @@ use crate::index::leaf_shadow::View;
 use crate::index::page::Page;
 use crate::pool::locks::{LockMode, LockOutcome};
 use crate::table::Table;
-use perdura_log::Csn;
 use perdura_pmem::Mutant;
 use std::sync::Arc;
 
@@ -137,12 +136,12 @@ impl Session {
         while locked.len() < most
             && let Some(from) = rows.from.take()
         {
-            let view = View { snapshot: Csn::MAX, own: self.writes().view(table.id(), u64::MAX) };
+            let view = View::newest(self.writes().view(table.id(), u64::MAX));
             let found = index_of(table, rows.index)?.page_from(&from, &view, &mut page);
             if !found.map_err(|error| error.in_index(rows.index))? {
                 break;
             }
-            let entries = (page.place_of(&from)..page.len()).map(|at| page.entry(at));
+            let entries = (0..page.len()).map(|at| page.entry(at));
             let is_met = |entry: &&[u8]| entry_key(entry).starts_with(&rows.start);
             for row in entries.take_while(is_met).map(entry_row).collect::<Vec<_>>() {
                 let rid = rid_of(table, row)?;

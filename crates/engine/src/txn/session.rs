@@ -203,6 +203,9 @@ impl Session {
     pub fn start_statement(&mut self) {
         if !self.writes.is_empty() {
             self.fence_writes(false);
+            if !self.isolation().keeps_snapshot() {
+                self.writes.forget_ahead();
+            }
         }
         if self.savepoints.start_statement(self.writes.position()) {
             self.writes.forget_before(self.savepoints.statement().position());

@@ -121,6 +121,11 @@ impl Snapshots {
         self.transaction().filter(|_| self.isolation == Isolation::RepeatableRead)
     }
 
+    /// The snapshot of consistent reads, if it is taken.
+    pub(super) fn reads_at(&self) -> Option<Csn> {
+        if self.isolation.keeps_snapshot() { self.transaction.csn } else { self.statement.csn }
+    }
+
     /// The snapshot at which rows to be locked are found: the one that the transaction is bound to,
     /// or the statement's.
     pub(super) fn for_locking(&mut self, pool: &Pool) -> Csn {

@@ -7,8 +7,8 @@
 
 use super::history::{key_of, stamp_of};
 use perdura_engine::{
-    AlteredIndex, BuildClient, Direction, Engine, IndexDefinition, IndexScan, Key, KeyChange, LockMode, ReadView,
-    Result, Rid, RowRef, Session, Table,
+    AlteredIndex, BuildClient, Direction, Engine, IndexDefinition, IndexScan, Key, KeyChange, LockMode, OwnWrites,
+    ReadView, Result, Rid, RowRef, Session, Table,
 };
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -218,11 +218,11 @@ pub fn step(scan: &mut IndexScan, txn: &Session, direction: Direction) -> Result
     }
 }
 
-/// The row at which a scan stands, as the snapshot sees it.
+/// The row at which a scan stands, as the snapshot sees it, own writes included.
 pub fn row_of(scan: &mut IndexScan, txn: &mut Session) -> Result<Option<(u64, Vec<u8>)>> {
     // SAFETY: the statement is not over.
     let copied = |(rid, row): (Rid, RowRef)| (rid.to_u64(), unsafe { row.bytes() }.to_vec());
-    Ok(scan.read_row(txn)?.map(copied))
+    Ok(scan.read_row(txn, OwnWrites::All)?.map(copied))
 }
 
 fn text(entry: Option<(&[u8], Rid)>) -> String {

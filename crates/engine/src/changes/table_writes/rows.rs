@@ -20,27 +20,33 @@ impl TableWrites {
     /// The transaction's own version of a row; `None` if it never wrote the row. A RID that was
     /// reused names another row.
     pub(crate) fn own(&self, rid: Rid) -> Option<Own> {
-        let own = self.own_in_place(rid.row())?;
+        self.own_at(rid, u64::MAX)
+    }
+
+    /// The own state of a row as of the end of step `seen`; `None` if the committed row counts.
+    pub(crate) fn own_at(&self, rid: Rid, seen: u64) -> Option<Own> {
+        let own = self.own_in_place(rid.row(), seen)?;
         match own {
             Own::Row(word) if word.incarnation() != rid.incarnation() => None,
             own => Some(own),
         }
     }
 
-    fn own_in_place(&self, row: u64) -> Option<Own> {
-        if let Some(bulk) = self.bulk.as_ref().filter(|bulk| bulk.owns_row(row)) {
+    fn own_in_place(&self, row: u64, seen: u64) -> Option<Own> {
+        // The bulk insert has the newest words alone; earlier steps are noted in the shadow.
+        if let Some(bulk) = self.bulk.as_ref().filter(|bulk| seen == u64::MAX && bulk.owns_row(row)) {
             let word = bulk.word(row);
             return Some(if word.is_empty() { Own::Deleted } else { Own::Row(word) });
         }
         let directory = self.target.table.directory();
         let shadow = self.target.table.shadows().existing(directory.page_of(row))?.lock_existing()?;
-        shadow.change(&self.target.writer)?.own(directory.position_of(row), || directory.raw_word(row))
+        shadow.change(&self.target.writer)?.own_at(directory.position_of(row), directory.raw_word(row), seen)
     }
 
     /// Whether a row of the snapshot is hidden from a read that sees the steps up to `seen`. One
-    /// that the transaction has written since is not.
+    /// that the transaction has written in one of these is not.
     pub(crate) fn hides(&self, row: u64, seen: u64) -> bool {
-        self.hidden.has(row, seen) && self.own_in_place(row).is_none()
+        self.hidden.has(row, seen) && self.own_in_place(row, seen).is_none()
     }
 
     /// Locks a row in place, if `in_place` allows it and nobody holds the row in a way that shuts
@@ -105,7 +111,7 @@ impl TableWrites {
         write: RowWrite,
         in_place: impl FnOnce() -> bool,
     ) -> Result<Written<'t>> {
-        let RowWrite { rid, word, at, limit, holds } = write;
+        let RowWrite { rid, word, at, limit, read_at, holds } = write;
         let directory = table.directory();
         let (page, position) = (directory.page_of(rid.row()), directory.position_of(rid.row()));
         let mut shadow = table.shadows().slot(page).lock();
@@ -129,7 +135,7 @@ impl TableWrites {
                         return Ok(Written::Contended(Contention { page: Some(shadow), holders }));
                     }
                 }
-                let (newest, csn) = newest_up_to(&mut shadow, table, rid.row(), limit);
+                let (newest, csn) = newest_up_to(&mut shadow, table, rid.row(), limit.min(read_at));
                 if let Some(refused) = refusal(rid, newest, csn > limit) {
                     return Ok(refused);
                 }
@@ -153,6 +159,9 @@ impl TableWrites {
         drop(shadow);
         self.versions.flush_last(&self.target.table);
         self.rewritten |= own.is_some();
+        if replaced > read_at {
+            self.ahead.add(rid.row(), at.step);
+        }
         if word.is_some() || own.is_some() {
             self.touched.memory.add_write(page, own.is_none(), rows);
         }

@@ -57,6 +57,7 @@ impl TableWrites {
             self.keys.undo(&self.target, seen);
         }
         self.hidden.undo_to(seen);
+        self.ahead.undo_to(seen);
         let touched = self.touched.take_since(seen);
         let mut has_room = true;
         for page in &touched {

@@ -40,13 +40,12 @@ impl Session {
     /// DefinitionChanged if the table is newer than the snapshot; Configuration for a snapshot
     /// under SERIALIZABLE if the table is not locked; Damaged.
     pub fn read(&mut self, table: &Arc<Table>, rid: Rid, view: ReadView) -> Result<Option<RowRef>> {
-        self.pool.check_own(table)?;
         match view {
-            ReadView::Snapshot => {
-                let snapshot = self.snapshots.consistent(&self.pool);
-                self.read_at(table, rid, snapshot)
+            ReadView::Snapshot => self.read_up_to(table, rid, u64::MAX),
+            ReadView::Newest => {
+                self.pool.check_own(table)?;
+                self.locks().read_newest(table, rid)
             }
-            ReadView::Newest => self.locks().read_newest(table, rid),
         }
     }
 
@@ -57,9 +56,29 @@ impl Session {
         self.snapshots.transaction().is_some_and(|snapshot| table.newest(rid.row()).1 > snapshot)
     }
 
-    /// Reads a row at `snapshot`, which the session must hold open, own writes included.
-    pub(in crate::txn) fn read_at(&self, table: &Arc<Table>, rid: Rid, snapshot: Csn) -> Result<Option<RowRef>> {
-        match self.writes.own(table.id(), rid) {
+    /// Estimated number of rows of a table: those that are committed
+    /// ([`Table::row_count_estimate`]) and those that the transaction has inserted, undone ones
+    /// included.
+    pub fn row_count_estimate(&self, table: &Table) -> u64 {
+        self.writes.row_count_estimate(table)
+    }
+
+    /// Reads a row at the snapshot, own writes up to step `seen` included.
+    pub(in crate::txn) fn read_up_to(&mut self, table: &Arc<Table>, rid: Rid, seen: u64) -> Result<Option<RowRef>> {
+        self.pool.check_own(table)?;
+        let snapshot = self.snapshots.consistent(&self.pool);
+        self.read_at(table, rid, (snapshot, seen))
+    }
+
+    /// Reads a row at `snapshot`, which the session must hold open, own writes up to step `seen`
+    /// included.
+    pub(in crate::txn) fn read_at(
+        &self,
+        table: &Arc<Table>,
+        rid: Rid,
+        (snapshot, seen): (Csn, u64),
+    ) -> Result<Option<RowRef>> {
+        match self.writes.own_at(table.id(), rid, seen) {
             Some(Own::Row(word)) => table.row(rid, word),
             Some(Own::Deleted) => Ok(None),
             None => {

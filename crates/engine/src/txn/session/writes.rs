@@ -139,13 +139,14 @@ impl Session {
 
     fn write(&mut self, table: &Arc<Table>, rid: Rid, row: Option<&[u8]>) -> Result<()> {
         self.check_writable(table)?;
-        if table.directory().place(rid.row()).is_none() {
+        if !table.directory().has_row(rid.row()) {
             return Err(gone(table, rid));
         }
         self.owner.begin(self.pool.locks.clock());
         // The statement's snapshot keeps purge off the version to be replaced.
         self.snapshots.statement(&self.pool);
         let limit = self.snapshots.bound_to().unwrap_or(Csn::MAX);
+        let read_at = self.snapshots.reads_at().unwrap_or(Csn::MAX);
         let (writes, at) = self.writes.table_to_write(table, self.owner.id);
         if writes.is_in_bulk(rid) {
             if !matches!(writes.own(rid), Some(Own::Row(_))) {
@@ -171,7 +172,8 @@ impl Session {
         loop {
             let (writes, at) = self.writes.table_to_write(table, self.owner.id);
             let locks = &self.pool.locks;
-            let refused = match writes.write(table, RowWrite { rid, word, at, limit, holds }, || !locks.may_have(key)) {
+            let write = RowWrite { rid, word, at, limit, read_at, holds };
+            let refused = match writes.write(table, write, || !locks.may_have(key)) {
                 Ok(Written::Done { locked, replaced }) => {
                     if locked {
                         self.held.add_in_place();
@@ -291,7 +293,7 @@ impl Session {
         keys: impl Iterator<Item = (usize, &'k [u8])>,
     ) -> Result<Step> {
         self.check_writable(table)?;
-        if table.directory().place(rid.row()).is_none() {
+        if !table.directory().has_row(rid.row()) {
             return Err(gone(table, rid));
         }
         self.snapshots.statement(&self.pool);

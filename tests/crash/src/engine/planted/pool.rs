@@ -16,7 +16,7 @@ pub(super) const PLANTED: &[Planted] = &[
         Mutant::ReleasedLockEntersTable,
         "locks in place",
         "a holder may have released what is then put into the lock table in its name",
-        "races, contended",
+        "races, moved",
     ),
     planted(
         Mutant::QueuedAheadNotInWay,

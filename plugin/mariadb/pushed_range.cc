@@ -13,7 +13,7 @@
    along with this program; if not, write to the Free Software
    Foundation, Inc., 51 Franklin Street, Fifth Floor, Boston, MA 02110-1301, USA */
 
-#include "told_range.h"
+#include "pushed_range.h"
 
 namespace perdura {
 
@@ -137,7 +137,7 @@ static Value_range all_of(const Field *column)
   return {column, {least, is_unsigned}, {static_cast<longlong>(greatest), is_unsigned}, false, false};
 }
 
-Told_range::Bound Told_range::bound(uint index, Key_images *keys, longlong value, bool is_excluded)
+Pushed_range::Bound Pushed_range::bound(uint index, Key_images *keys, longlong value, bool is_excluded)
 {
   Bound made= {is_excluded ? PERDURA_BOUND_KIND_EXCLUDED : PERDURA_BOUND_KIND_INCLUDED, {}};
   uchar bytes[sizeof(longlong)];
@@ -148,7 +148,7 @@ Told_range::Bound Told_range::bound(uint index, Key_images *keys, longlong value
   return made;
 }
 
-bool Told_range::take(TABLE *table, uint index, Key_images *keys, Item *condition)
+bool Pushed_range::take(TABLE *table, uint index, Key_images *keys, Item *condition)
 {
   const KEY_PART_INFO &part= table->key_info[index].key_part[0];
   const Field *column= table->field[part.fieldnr - 1];
@@ -165,18 +165,18 @@ bool Told_range::take(TABLE *table, uint index, Key_images *keys, Item *conditio
   return true;
 }
 
-void Told_range::narrow(PerduraBound *found, const Bound &told, size_t length, bool is_end)
+void Pushed_range::narrow(PerduraBound *found, const Bound &set, size_t length, bool is_end)
 {
   if (found->kind != PERDURA_BOUND_KIND_NONE)
   {
-    const int order= memcmp(told.image, found->bytes, std::min(length, static_cast<size_t>(found->length)));
-    if (order ? (order > 0) == is_end : told.kind == PERDURA_BOUND_KIND_INCLUDED)
+    const int order= memcmp(set.image, found->bytes, std::min(length, static_cast<size_t>(found->length)));
+    if (order ? (order > 0) == is_end : set.kind == PERDURA_BOUND_KIND_INCLUDED)
       return;
   }
-  *found= {told.kind, told.image, static_cast<decltype(found->length)>(length)};
+  *found= {set.kind, set.image, static_cast<decltype(found->length)>(length)};
 }
 
-void Told_range::narrow(PerduraBound *begin, PerduraBound *end) const
+void Pushed_range::narrow(PerduraBound *begin, PerduraBound *end) const
 {
   narrow(begin, m_begin, m_length, false);
   narrow(end, m_end, m_length, true);

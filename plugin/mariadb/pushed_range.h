@@ -16,19 +16,19 @@
 /* A condition on the key of an integer column that is a range of its values. The search through the
    index is bounded by it, so that nothing is evaluated at each entry. */
 
-#ifndef PERDURA_TOLD_RANGE_H
-#define PERDURA_TOLD_RANGE_H
+#ifndef PERDURA_PUSHED_RANGE_H
+#define PERDURA_PUSHED_RANGE_H
 
 #include "key_images.h"
 
 namespace perdura {
 
 /* The bounds that a condition sets to the one column of a key. */
-class Told_range
+class Pushed_range
 {
 public:
   bool is_set() const { return m_length; }
-  /* Takes a condition on index `index`, of one column; nothing is told so far. False if it says
+  /* Takes a condition on index `index`, of one column; nothing is set so far. False if it says
      more than a range of an integer column does, or that there is none. */
   bool take(TABLE *table, uint index, Key_images *keys, Item *condition);
   /* Narrows the bounds of a search for the next greater keys. */
@@ -42,10 +42,10 @@ private:
   };
 
   static Bound bound(uint index, Key_images *keys, longlong value, bool is_excluded);
-  static void narrow(PerduraBound *found, const Bound &told, size_t length, bool is_end);
+  static void narrow(PerduraBound *found, const Bound &set, size_t length, bool is_end);
 
   Bound m_begin= {}, m_end= {};
-  /* Bytes of the images; 0 if nothing is told. */
+  /* Bytes of the images; 0 if none are set. */
   size_t m_length= 0;
 };
 
