@@ -14,6 +14,7 @@ packages=(
     iproute2 nftables util-linux faketime                                   # faults of perdura-kv's network and clocks
     chromium                                                                # shows perdura-kv's page to its test
     perl libdbi-perl procps patch                                           # mysql-test-run
+    elfutils                                                                # stacks of a test that hangs
 )
 packages+=("$@")
 command -v pip3 >/dev/null || packages+=(python3-pip)

@@ -8,6 +8,7 @@
 //! failed steps complain of.
 
 mod board;
+pub mod limited;
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -145,8 +146,17 @@ const STEPS: [Step; 23] = [
 const PATHS: &str = "classic,nf,persist,direct";
 
 /// Marks of a complaint in a step's output.
-const COMPLAINTS: [&str; 8] =
-    ["VIOLATION", "NOT CAUGHT", "NOT NOTICED", "sqldiff: ", "panicked at", "... FAILED", "[ fail ]", "error: "];
+const COMPLAINTS: [&str; 9] = [
+    "VIOLATION",
+    "NOT CAUGHT",
+    "NOT NOTICED",
+    "sqldiff: ",
+    "panicked at",
+    "... FAILED",
+    "[ fail ]",
+    "error: ",
+    "has been running for over",
+];
 /// Complaints of a step that the summary repeats.
 const COMPLAINTS_MAX: usize = 10;
 /// Characters of each.
@@ -280,6 +290,7 @@ impl How {
             How::Program(_, name, _) => Command::new(own.with_file_name(name)),
         };
         match self {
+            How::Cargo(UNIT) => command.args(UNIT).arg("--config").arg(limited::as_runner(&own)),
             How::Cargo(words) | How::Own(words) => command.args(*words),
             How::Release(package) => command.args(["build", "--quiet", "--release", "--package", package]),
             How::Program(package, _, words) => {

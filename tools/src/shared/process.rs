@@ -27,7 +27,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Waits for a program to end. One that takes longer than `most` is ended by a signal, with all
-/// that it has started; it has no status.
+/// that it has started; it has no status. What their threads were at is shown before.
 pub fn wait_at_most(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     const LOOK: Duration = Duration::from_millis(100);
     let begun = Instant::now();
@@ -37,13 +37,43 @@ pub fn wait_at_most(child: &mut Child, most: Duration) -> Result<Option<ExitStat
         }
         std::thread::sleep(LOOK);
     }
-    for pid in descendants(child.id())? {
+    let started = descendants(child.id())?;
+    show_stacks(child.id());
+    started.iter().for_each(|pid| show_stacks(pid.as_raw_nonzero().get() as u32));
+    for pid in started {
         // One that has ended meanwhile needs no signal.
         _ = rustix::process::kill_process(pid, Signal::KILL);
     }
     child.kill()?;
     child.wait()?;
     Ok(None)
+}
+
+/// Prints the threads of a process: the call of the kernel that each is in, and its innermost
+/// functions, in a line that counts as a complaint; then all their stacks. Those that it cannot
+/// learn of it leaves out.
+fn show_stacks(pid: u32) {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let words = read(format!("/proc/{pid}/cmdline")).replace('\0', " ");
+    println!("process {pid}: {words}");
+    // Of elfutils. It stops the process while it looks; one that cannot stop it would wait for.
+    let looked = Command::new("timeout").args(["60", "eu-stack", "--pid", &pid.to_string()]).output();
+    let stacks = looked.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into());
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let (id, place) = (thread.file_name().to_string_lossy().into_owned(), thread.path().display().to_string());
+        let [name, waits_in] = ["comm", "wchan"].map(|file| read(format!("{place}/{file}")));
+        let within = innermost(&stacks, &id).join(" < ");
+        println!("error: thread {id}, {}, is in {waits_in}: {within}", name.trim_end());
+    }
+    println!("{stacks}");
+}
+
+/// The innermost functions of a thread, by the output of `eu-stack`.
+fn innermost<'s>(stacks: &'s str, thread: &str) -> Vec<&'s str> {
+    const FRAMES: usize = 8;
+    let begin = format!("TID {thread}:");
+    let own = stacks.lines().skip_while(|line| *line != begin).skip(1).take_while(|line| line.starts_with('#'));
+    own.filter_map(|line| line.split_whitespace().nth(2)).take(FRAMES).collect()
 }
 
 /// The processes that a process has started, theirs, and so on, as long as their parents live.
@@ -174,6 +204,15 @@ pub fn is_in_dram(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_told_from_the_others() {
+        let stacks = "PID 7 - process\nTID 7:\n#0  0x01 wait\n#1  0x02 main - 1\nTID 71:\n#0  0x03 read\n";
+        assert_eq!(
+            ["7", "71", "1"].map(|thread| innermost(stacks, thread)),
+            [vec!["wait", "main"], vec!["read"], vec![]]
+        );
+    }
 
     #[test]
     fn what_hangs_is_ended_with_what_it_started() -> Result<()> {
