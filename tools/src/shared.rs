@@ -1,5 +1,5 @@
-//! Parts that every room uses: arguments, paths, processes and their memory, devices, a client of
-//! the server, CSV files.
+//! Parts that every room uses: arguments, paths, processes and their memory, devices, ports, a
+//! client of the server, CSV files.
 
 pub mod args;
 pub mod client;
@@ -8,6 +8,7 @@ pub mod device;
 pub mod indexes;
 pub mod memory_limit;
 pub mod paths;
+pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod steps;

@@ -6,6 +6,7 @@
 //! each system.
 
 use std::fmt::Write;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -69,9 +70,21 @@ fn kept(report: &Report) -> Kept {
     }
 }
 
+/// The state of the code that is measured, as a sentence: the last commit, and whether the product
+/// differs from it. Empty where git knows none.
+fn state() -> String {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).current_dir(paths::top()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["log", "-1", "--format=%h of %cs"]) else { return String::new() };
+    let changes = git(&["status", "--porcelain", "--", "crates", "plugin", "bench"]).unwrap_or_default();
+    format!(" Commit {commit}{}.", if changes.is_empty() { "" } else { ", with changes" })
+}
+
 fn render(report: &Report, pictures: &[String]) -> Result<String> {
     let mut text = format!("\n{}\n\n", report.workload);
-    writeln!(text, "Machine: {}. Medium: {}.\n", process::machine(), report.medium)?;
+    writeln!(text, "Machine: {}. Medium: {}.{}\n", process::machine(), report.medium, state())?;
     for name in pictures {
         writeln!(text, "{}\n", plots::link(name))?;
     }

@@ -70,11 +70,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         let _watches = servers.watch(&plan);
         for (script, _) in SCRIPTS {
             let case = format!("{share}/{script}");
-            let mut runs = 0;
-            systems::rounds(&plan, if plan.quick { 1 } else { 3 }, &systems, |system| {
-                // The systems of a round choose the same rows. sysbench takes 0 for no seed.
-                let seed = runs / systems.len() + 1;
-                runs += 1;
+            systems::seeded_rounds(&plan, if plan.quick { 1 } else { 3 }, &systems, |system, seed| {
                 plan.running(system.name(), &case);
                 let server = servers.of(system);
                 let outcome = sysbench::run(server, script, tables, THREADS, lasting(&plan), seed)?;

@@ -124,14 +124,7 @@ impl Runs<'_> {
                 report.note(format!("{}: left out, the quick run was late", case.name));
                 continue;
             }
-            let mut runs = 0;
-            systems::rounds(self.plan, rounds, systems, |system| {
-                // The systems of a round come one after the other, and choose the same rows.
-                // sysbench takes 0 for no seed.
-                let seed = runs / systems.len() + 1;
-                runs += 1;
-                self.run(system, case, seed, report)
-            })?;
+            systems::seeded_rounds(self.plan, rounds, systems, |system, seed| self.run(system, case, seed, report))?;
         }
         Ok(())
     }

@@ -61,7 +61,6 @@ impl Part<'_> {
         let systems = &self.pair.systems;
         let _watches = self.pair.watch(&self.plan);
         let both = (workload::lasting(&self.plan) + Duration::from_millis(700)) * systems.len() as u32;
-        let rounds = if self.plan.quick { 1 } else { workload::ROUNDS };
         let mut is_aged = false;
         for case in workload::cases(&self.plan, self.binary_log) {
             let name = case.name(self.binary_log);
@@ -75,12 +74,7 @@ impl Part<'_> {
                 systems.iter().try_for_each(|&system| self.age(system, case.threads))?;
                 is_aged = true;
             }
-            let mut runs = 0;
-            systems::rounds(&self.plan, rounds, systems, |system| {
-                // The systems of a round come one after the other, and choose the same rows.
-                // sysbench takes 0 for no seed.
-                let seed = runs / systems.len() + 1;
-                runs += 1;
+            systems::seeded_rounds(&self.plan, workload::rounds(&self.plan, case), systems, |system, seed| {
                 self.run(system, case, &name, seed, report)
             })?;
         }

@@ -189,6 +189,20 @@ where
     Ok(())
 }
 
+/// As [`rounds`], with a seed by which the systems of a round choose the same rows. It is never 0,
+/// which sysbench takes for none.
+pub fn seeded_rounds<F>(plan: &Plan, count: usize, systems: &[System], mut run: F) -> Result<()>
+where
+    F: FnMut(System, usize) -> Result<()>,
+{
+    let mut runs = 0;
+    rounds(plan, count, systems, |system| {
+        let seed = runs / systems.len() + 1;
+        runs += 1;
+        run(system, seed)
+    })
+}
+
 /// Runs the statements at once, each in a session of its own. A session runs `before` first, and
 /// `after` when all statements have ended. Returns the time from the statements' common start to
 /// the last one's end.

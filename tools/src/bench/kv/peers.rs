@@ -1,7 +1,7 @@
 //! The peers: Redis with a synchronous log, alone; etcd, three of them. Both are Debian's.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,10 +12,7 @@ use super::super::report::Report;
 use super::drive::{Case, Found, Kind, all, key, next, value};
 use crate::drive::kv::cluster::{self, wait_for};
 use crate::drive::kv::resp::Client;
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
+use crate::shared::ports::free_port;
 
 /// A key that one client alone compares and sets, so that comparing succeeds.
 fn own_key(client: u64) -> String {

@@ -6,8 +6,9 @@ use crate::bench::plan::Plan;
 
 /// Threads by which the targets judge.
 pub const JUDGED: u32 = 16;
-/// Runs of each case in a full run.
-pub const ROUNDS: usize = 3;
+/// Runs of each case in a full run, and of those by which the targets judge.
+const ROUNDS: usize = 3;
+const JUDGED_ROUNDS: usize = 5;
 
 /// A script of sysbench, and what the targets ask of it.
 #[derive(Clone, Copy)]
@@ -85,6 +86,15 @@ pub fn cases(plan: &Plan, binary_log: bool) -> Vec<Case> {
     let (resizing, others): (Vec<_>, Vec<_>) = scripts.partition(|script| ["delete", "insert"].contains(&script.name));
     let others = others.into_iter().flat_map(of_script);
     others.chain(on_aged).chain(resizing.into_iter().flat_map(of_script)).collect()
+}
+
+/// Runs of a case.
+pub fn rounds(plan: &Plan, case: Case) -> usize {
+    match case.threads {
+        _ if plan.quick => 1,
+        JUDGED => JUDGED_ROUNDS,
+        _ => ROUNDS,
+    }
 }
 
 /// How long the tables are written before the cases on aged tables.

@@ -1,7 +1,7 @@
 //! Clusters of perdura-kv, each replica a process with a directory of its own, on loopback.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::resp::Client;
+use crate::shared::ports::free_port;
 use crate::shared::{paths, process};
 
 /// How long a replica may take for anything.
@@ -56,19 +57,6 @@ pub struct Cluster {
     top: PathBuf,
     /// The replicas. The first was founded, the others joined it.
     pub replicas: Vec<Replica>,
-}
-
-/// Ports of loopback that nobody listens at.
-fn free_ports() -> Result<[u16; 3]> {
-    let mut listeners = Vec::new();
-    for _ in 0..3 {
-        listeners.push(TcpListener::bind("127.0.0.1:0")?);
-    }
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 /// The program, as `cargo build --release` makes it.
@@ -122,7 +110,7 @@ impl Home {
     pub fn loopback() -> Result<Self> {
         Ok(Self {
             address: Ipv4Addr::LOCALHOST,
-            ports: free_ports()?,
+            ports: [free_port()?, free_port()?, free_port()?],
             before: Vec::new(),
             environment: Vec::new(),
             program: None,

@@ -10,8 +10,8 @@ use mysql::prelude::Queryable;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::pair::free_port;
 use crate::drive::server::{Options, Server};
+use crate::shared::ports::free_port;
 use crate::shared::{client, paths, process};
 use crate::sqldiff::counted::{Counted, Effect, Statement};
 

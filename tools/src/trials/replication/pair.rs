@@ -5,7 +5,6 @@
 //! otherwise) in the very transaction that the position includes, and its binary log or tc.log
 //! commits that transaction in both engines or in none.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use mysql::{Conn, Row};
 
 use super::plan::{FAMILY, Log, Mode, Plan, ROWS, TABLES};
 use crate::drive::server::{Options, Server};
+use crate::shared::ports::free_port;
 use crate::shared::{client, indexes};
 
 /// A replica that takes longer to catch up hangs. Shorter than its lock wait timeout: a wait that
@@ -202,15 +202,6 @@ fn options(plan: &Plan, further: Vec<String>) -> Options {
     }
     extra.extend(further);
     Options { perdura, extra, ..Options::default() }
-}
-
-/// A port that nobody listens on, below those that the system gives to outgoing connections.
-pub(super) fn free_port() -> Result<u16> {
-    let base = 20_000 + (std::process::id() % 10_000) as u16;
-    (0..1_000)
-        .map(|step| base + step)
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .context("no free port on the loopback interface")
 }
 
 fn create_tables(connection: &mut Conn, engine: &str) -> Result<()> {
