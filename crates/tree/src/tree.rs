@@ -167,8 +167,16 @@ impl<K: Keys> Tree<K> {
             found.clear();
             let descent = Descent::to(&self.trunk, key, !inclusive)?;
             match descent.next_leaf()? {
-                // The place is behind all entries of its leaf.
-                Some(first) => Descent::to(&self.trunk, self.keys().key(first), true)?.page_with(first, found),
+                // The place is behind all entries of its leaf. If the next leaf has changed since,
+                // or keys that must not change have, its first entry was there.
+                Some(first) => {
+                    let place = Descent::to(&self.trunk, self.keys().key(first), true);
+                    if place.and_then(|place| place.page_with(first, found)).is_err() {
+                        found.clear();
+                        found.push(first);
+                    }
+                    Ok(())
+                }
                 None => descent.page_behind(found),
             }
         });
