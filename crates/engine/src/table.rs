@@ -62,7 +62,7 @@ impl Table {
 
     fn of_file(context: Arc<TableContext>, id: u32, name: &str, definition: Definition, file: DataFile) -> Table {
         let numbered: Vec<_> = definition.numbered().collect();
-        let indexes = Indexes::create(id, &numbered, definition.next_number, context.geometry.segment_bytes);
+        let indexes = Indexes::create(id, &numbered, definition.next_number, &context);
         let space = Allocator::create(Chain::create(context, id, name, file));
         Table::of(definition, Arc::new(space), indexes, Arc::new(Figures::of_new_table()))
     }

@@ -44,6 +44,7 @@ mod large_rows;
 mod leaf_copies;
 mod locality;
 mod log_paths;
+mod lost_pages;
 mod merged_commits;
 mod neighbourhood;
 mod newer_rows;

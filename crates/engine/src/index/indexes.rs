@@ -4,13 +4,13 @@ use super::leaf::{Carried, LeafId, bits, damaged};
 use super::leaves::Leaves;
 use super::table_index::Index;
 use crate::error::{Error, Result};
-use crate::files::context::RedoForm;
+use crate::files::context::{RedoForm, TableContext};
 use crate::format::{IndexDefinition, Record, delta_crc, fold_entry};
 use crate::shadow::writer::Writer;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
-use perdura_pmem::{Mutant, Region};
+use perdura_pmem::{Medium, Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,14 +34,14 @@ pub(crate) struct Indexes {
 }
 
 impl Indexes {
-    /// The indexes of a new table, in a pool whose segments have `segment_bytes` at most.
+    /// The indexes of a new table in the pool of `context`.
     pub(crate) fn create(
         table: u32,
         definitions: &[(u16, IndexDefinition)],
         next_number: u16,
-        segment_bytes: u64,
+        context: &TableContext,
     ) -> Indexes {
-        let leaves = Arc::new(Leaves::new(table, segment_bytes));
+        let leaves = Arc::new(Leaves::new(table, context.geometry.segment_bytes, context.medium.health()));
         let index =
             |(number, definition): &(u16, IndexDefinition)| Arc::new(Index::new(*number, *definition, leaves.clone()));
         let list = definitions.iter().map(index).collect();

@@ -131,14 +131,16 @@ impl Index {
         self.begin(ground)?;
         let mut spares = Spares::new(self.leaves());
         loop {
-            let first =
-                sought.take().and_then(|sought| self.order().lock_sought(sought, unique == Uniqueness::Repeats));
-            let first = first.or_else(|| {
-                self.order().lock(match unique {
+            let mut first = match sought.take() {
+                Some(sought) => self.order().lock_sought(sought, unique == Uniqueness::Repeats)?,
+                None => None,
+            };
+            if first.is_none() {
+                first = self.order().lock(match unique {
                     Uniqueness::Repeats => write.entry,
                     _ => entry_key(write.entry),
-                })
-            });
+                })?;
+            }
             let first = first.expect("an index with a leaf");
             if let Some(inserted) = self.try_insert(ground, (write, unique), first, touched, &mut spares)? {
                 return Ok(inserted);
@@ -167,7 +169,7 @@ impl Index {
             }
             // Entries of the key may go on in the next leaves.
             while let Some(high) = end.filter(|high| high.starts_with(key)) {
-                let next = self.order().lock(high).expect("an index with a leaf");
+                let next = self.order().lock(high)?.expect("an index with a leaf");
                 end = next.end.high();
                 if let Some(met) = search.in_leaf(&next, end, key)? {
                     return Ok(Some(met));
@@ -239,7 +241,7 @@ impl Index {
     /// Deletes an entry. Returns false if there is none.
     pub(crate) fn delete(&self, write: &EntryWrite<'_>, touched: &mut TouchedLeaves) -> Result<bool> {
         self.check()?;
-        let Some(mut leaf) = self.order().lock(write.entry) else { return Ok(false) };
+        let Some(mut leaf) = self.order().lock(write.entry)? else { return Ok(false) };
         let own = OwnView { writer: write.writer, seen: u64::MAX };
         let seen = leaf.shadow.seen(leaf.valid()?, &View::newest(Some(own)));
         let Some(slot) = leaf.bytes.find(seen, write.entry) else { return Ok(false) };
@@ -252,9 +254,10 @@ impl Index {
         Ok(true)
     }
 
-    /// Takes back the insertion of an entry, or its deletion, in the step that it was made in.
+    /// Takes back the insertion of an entry, or its deletion, in the step that it was made in. Once
+    /// the medium has failed nothing is.
     pub(crate) fn take_back(&self, write: &EntryWrite<'_>) {
-        let Some(mut leaf) = self.order().lock(write.entry) else { return };
+        let Ok(Some(mut leaf)) = self.order().lock(write.entry) else { return };
         let own = leaf.shadow.open().filter(|change| Arc::ptr_eq(&change.writer, write.writer));
         let slots = own.fold(0, |slots, change| slots | change.inserted | change.deleted);
         if let Some(slot) = write.newest_in(&leaf, slots) {

@@ -172,6 +172,7 @@ impl LeafOrder {
     ) -> Result<Option<T>> {
         loop {
             let place = self.around(key);
+            self.leaves().check_medium()?;
             let Some(leaf) = place.floor() else {
                 if place.holds() {
                     return Ok(None);
@@ -186,36 +187,43 @@ impl LeafOrder {
     }
 
     /// Locks the leaf that has the entries at `key`; `None` if there is no leaf.
-    pub(super) fn lock(&self, key: &[u8]) -> Option<LockedLeaf<'_>> {
+    ///
+    /// # Errors
+    /// Medium.
+    pub(super) fn lock(&self, key: &[u8]) -> Result<Option<LockedLeaf<'_>>> {
         loop {
             let place = self.around(key);
-            if let Some(leaf) = self.lock_at(&place) {
-                return Some(leaf);
+            if let Some(leaf) = self.lock_at(&place)? {
+                return Ok(Some(leaf));
             }
             if place.floor().is_none() && place.holds() {
-                return None;
+                return Ok(None);
             }
         }
     }
 
     /// Locks the leaf of a place, if the place then holds.
-    fn lock_at(&self, place: &Place<'_>) -> Option<LockedLeaf<'_>> {
-        let id = place.floor()? as LeafId;
+    fn lock_at(&self, place: &Place<'_>) -> Result<Option<LockedLeaf<'_>>> {
+        // Low keys that are zeros now lead anywhere, to a leaf that the caller has locked as well.
+        self.leaves().check_medium()?;
+        let Some(id) = place.floor() else { return Ok(None) };
+        let id = id as LeafId;
         let slot = &self.leaves().leaf(id).slot;
         slot.prefetch_shadow();
         let shadow = slot.lock();
         // Under the lock the leaf keeps its place: whoever replaces it locks it.
-        place.holds().then(|| LockedLeaf { id, shadow, bytes: self.leaves().bytes(id), end: self.end_of(place) })
+        Ok(place.holds().then(|| LockedLeaf { id, shadow, bytes: self.leaves().bytes(id), end: self.end_of(place) }))
     }
 
     /// As [`LeafOrder::lock`] for `key`, or with `for_entry` for an entry that begins with it:
     /// `sought` by the key, if that still holds.
-    pub(super) fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Option<LockedLeaf<'_>> {
+    pub(super) fn lock_sought(&self, sought: &Sought<'_>, for_entry: bool) -> Result<Option<LockedLeaf<'_>>> {
         let is_there = std::ptr::eq(sought.order, self) && (!for_entry || sought.place.is_clear());
-        if is_there { self.lock_at(&sought.place) } else { None }
+        if is_there { self.lock_at(&sought.place) } else { Ok(None) }
     }
 
-    /// Calls `body` for each leaf, in order, with nothing locked. No leaf may come or go meanwhile.
+    /// Calls `body` for each leaf, in order, with nothing locked, until the medium fails. No leaf
+    /// may come or go meanwhile.
     pub(super) fn each_leaf(&self, mut body: impl FnMut(LeafId)) {
         let mut found = Vec::new();
         let mut from: Vec<u8> = Vec::new();
@@ -224,6 +232,9 @@ impl LeafOrder {
             self.tree.page_from(&from, inclusive, &mut found);
             let Some(last) = found.last() else { return };
             from = self.low(*last).to_vec();
+            if self.leaves().check_medium().is_err() {
+                return;
+            }
             inclusive = false;
             found.iter().for_each(|leaf| body(*leaf as LeafId));
         }

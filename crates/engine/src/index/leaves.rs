@@ -19,7 +19,7 @@ use crate::space::segments::Segments;
 use perdura_log::Csn;
 use perdura_pmem::ahead::prefetch;
 use perdura_pmem::sync::Mutex;
-use perdura_pmem::{Content, LINE_BYTES, Mutant, Region, Step, publish};
+use perdura_pmem::{Content, Health, LINE_BYTES, Mutant, Region, Step, publish};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -146,6 +146,8 @@ pub(crate) struct Leaves {
     table: u32,
     /// Largest size of a leaf, in units of 256 bytes: that of the pool's segments.
     units_max: u32,
+    /// That of the medium.
+    health: Health,
     leaves: LeafList<Leaf>,
     files: boxcar::Vec<Mapped>,
     /// The upper bits of the addresses of the first file.
@@ -156,11 +158,12 @@ pub(crate) struct Leaves {
 
 impl Leaves {
     /// The leaves of table `table`, none so far, in a pool whose segments have `segment_bytes` at
-    /// most.
-    pub(crate) fn new(table: u32, segment_bytes: u64) -> Leaves {
+    /// most, on a medium of this `health`.
+    pub(crate) fn new(table: u32, segment_bytes: u64, health: Health) -> Leaves {
         Leaves {
             table,
             units_max: (segment_bytes / LEAF_UNIT) as u32,
+            health,
             leaves: LeafList::default(),
             files: boxcar::Vec::new(),
             window: AtomicUsize::new(0),
@@ -177,6 +180,16 @@ impl Leaves {
     /// Table id.
     pub(crate) fn table(&self) -> u32 {
         self.table
+    }
+
+    /// Fails if the medium has failed: low keys on a page that could not be read are zeros. What
+    /// was read before a call that succeeds is what the medium has.
+    ///
+    /// # Errors
+    /// Medium.
+    #[inline]
+    pub(super) fn check_medium(&self) -> Result<()> {
+        if perdura_pmem::any_failed() { Ok(self.health.check()?) } else { Ok(()) }
     }
 
     /// The leaves that purge is to look at.

@@ -31,6 +31,9 @@ impl Measured {
             tree.page_from(&from, looked_at == 0, &mut found);
             let Some(last) = found.last() else { break };
             from = index.order().low(*last).to_vec();
+            if index.leaves().check_medium().is_err() {
+                break;
+            }
             for leaf in &found {
                 let leaf = index.leaves().bytes(*leaf as LeafId);
                 bytes += leaf.size();

@@ -91,8 +91,7 @@ pub(crate) fn open(
     next_number: u16,
     segments: Vec<(u32, SegmentId)>,
 ) -> Indexes {
-    let segment_bytes = chain.context().geometry.segment_bytes;
-    let indexes = Indexes::create(chain.table(), definitions, next_number, segment_bytes);
+    let indexes = Indexes::create(chain.table(), definitions, next_number, chain.context());
     Opening { indexes: &indexes, chain, workers: Workers::of_table(segments.len()) }.read(segments);
     indexes
 }

@@ -13,7 +13,7 @@ pub(crate) fn last_below(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>>
     index.check()?;
     let mut bound = bound.to_vec();
     while let Some((found, low)) = index.order().populated_below(&bound, &ALL) {
-        let Some(leaf) = index.order().lock(low) else { continue };
+        let Some(leaf) = index.order().lock(low)? else { continue };
         // If the leaf is still there it has all that lies between its low key and the bound.
         if index.order().populated_below(&bound, &ALL).is_none_or(|(now, _)| now != found) {
             continue;
@@ -31,7 +31,7 @@ pub(crate) fn last_below(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>>
 pub(crate) fn first_from(index: &Index, bound: &[u8]) -> Result<Option<Vec<u8>>> {
     index.check()?;
     let mut bound = bound.to_vec();
-    while let Some(leaf) = index.order().lock(&bound) {
+    while let Some(leaf) = index.order().lock(&bound)? {
         let entries = leaf.entries()?;
         if let Some((first, _)) = entries.iter().find(|(entry, _)| *entry >= &bound[..]) {
             return Ok(Some(first.to_vec()));

@@ -120,7 +120,7 @@ impl<'i> Packer<'i> {
     /// ones.
     fn pack_run(&self, run: &[LeafId], spares: &mut Spares<'_>, grows: bool) -> Result<Packed> {
         loop {
-            let Some(olds) = self.lock_run(run) else { return Ok(Packed::Stays) };
+            let Some(olds) = self.lock_run(run)? else { return Ok(Packed::Stays) };
             // Entries that older snapshots see go along, but are moved for nothing but to have less
             // leaves.
             let is_ready = |old: &LockedLeaf<'_>| old.shadow.is_settled() || run.len() > 1 && old.shadow.is_stored();
@@ -152,20 +152,20 @@ impl<'i> Packer<'i> {
     }
 
     /// Locks adjacent leaves, from left to right; `None` if they are not adjacent any more.
-    fn lock_run(&self, run: &[LeafId]) -> Option<SmallVec<[LockedLeaf<'i>; LEAVES_MAX]>> {
+    fn lock_run(&self, run: &[LeafId]) -> Result<Option<SmallVec<[LockedLeaf<'i>; LEAVES_MAX]>>> {
         let mut olds: SmallVec<[LockedLeaf<'i>; LEAVES_MAX]> = SmallVec::new();
         for leaf in run {
             let low = match olds.last() {
-                Some(before) => before.end.high()?.to_vec(),
-                None => self.leaves().known_bytes(*leaf)?.low().to_vec(),
+                Some(before) => before.end.high(),
+                None => self.leaves().known_bytes(*leaf).map(|bytes| bytes.low()),
             };
-            let locked = self.order.lock(&low)?;
-            if locked.id != *leaf || locked.bytes.low() != &low[..] {
-                return None;
+            let Some(low) = low.map(<[u8]>::to_vec) else { return Ok(None) };
+            match self.order.lock(&low)? {
+                Some(locked) if locked.id == *leaf && locked.bytes.low() == &low[..] => olds.push(locked),
+                _ => return Ok(None),
             }
-            olds.push(locked);
         }
-        Some(olds)
+        Ok(Some(olds))
     }
 
     /// The leaves that are to have the entries of `olds`, one less, or one as large as the only

@@ -192,7 +192,7 @@ impl Index {
     /// Deletes and inserts `entries`, those of each leaf at once: mostly one leaf has them all.
     fn redo(&self, mut entries: Vec<NamedEntry<'_>>, lacking: &mut Lacking) -> Result<()> {
         while let Some(first) = entries.first() {
-            let leaf = self.order().lock(first.entry).ok_or_else(|| self.lacks(first.entry))?;
+            let leaf = self.order().lock(first.entry)?.ok_or_else(|| self.lacks(first.entry))?;
             let (low, high) = (leaf.bytes.low(), leaf.end.high());
             let is_here = |named: &NamedEntry<'_>| named.entry >= low && high.is_none_or(|high| named.entry < high);
             let (here, elsewhere) = entries.iter().partition::<Vec<_>, _>(|named| is_here(named));
@@ -243,7 +243,7 @@ impl Index {
 
     fn restore(&self, named: &NamedEntry<'_>, writer: &Arc<Writer>, touched: &mut TouchedLeaves) -> Result<()> {
         let (entry, inserts) = (named.entry, named.is_inserted);
-        let mut leaf = self.order().lock(entry).ok_or_else(|| self.lacks(entry))?;
+        let mut leaf = self.order().lock(entry)?.ok_or_else(|| self.lacks(entry))?;
         let valid = leaf.valid()?;
         let (bytes, occupied) = (leaf.bytes, leaf.shadow.occupied(valid));
         let (change, first) = leaf.shadow.change(writer, 0);
