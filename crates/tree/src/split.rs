@@ -24,7 +24,9 @@ impl<'t, K: Keys> Writer<'t, K> {
                 let (above, below) = (node.change(), full.change());
                 self.split(&path, &above, &below, key);
                 drop((above, below));
-                path.last_mut().expect("just pushed").index = node.count_below(&self.trunk.keys, key, true);
+                // One of both halves: another child may be full, if keys that must not change have.
+                let is_right = self.trunk.keys.key(node.entry(index).reference) <= key;
+                path.last_mut().expect("just pushed").index = index + usize::from(is_right);
             }
             node = self.child(node, path.last().expect("just pushed").index);
         }
