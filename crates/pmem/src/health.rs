@@ -41,6 +41,11 @@ impl Health {
     /// answer and the remedy.
     #[inline]
     pub fn check(&self) -> Result<()> {
+        if any_failed() { self.check_own() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_own(&self) -> Result<()> {
         match &self.failure {
             None => Ok(()),
             Some(failure) if failure.is_noted() => Err(failure.error()),
@@ -61,8 +66,8 @@ impl fmt::Debug for Health {
 /// A medium of this process has failed.
 static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether any medium of this process has failed: where there is not one that can, this is all that
-/// a reader pays before it asks its own ([`Health::check`]).
+/// Whether any medium of this process has failed. As long as none has, one load is all that
+/// [`Health::check`] costs.
 #[inline]
 pub fn any_failed() -> bool {
     ANY_FAILED.load(Ordering::SeqCst)
@@ -133,8 +138,8 @@ impl Failure {
     }
 
     fn set_noted(&self) {
-        self.noted.store(true, Ordering::SeqCst);
         ANY_FAILED.store(true, Ordering::SeqCst);
+        self.noted.store(true, Ordering::SeqCst);
     }
 
     /// Notes that the page at `offset` of the open file `descriptor` cannot be read.
