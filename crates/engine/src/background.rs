@@ -9,7 +9,6 @@ use crate::format::CATALOG_ID;
 use crate::pool::Pool;
 use crate::pool::checkpoints::Since;
 use crate::txn::compact;
-use perdura_pmem::Medium;
 use perdura_pmem::planted;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -108,7 +107,8 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
     pool.context.remove_surplus();
     // The next statement that needs the medium reports the error.
     let _ = pool.context.spare.provide(&*pool.context.medium);
-    for table in pool.open_tables() {
+    // A segment of zeros would count as free.
+    for table in pool.open_tables().into_iter().take_while(|_| !pool.log.is_failed()) {
         let swept = table.space().sweep(SWEPT_AT_ONCE, PAGES_SWEPT_AT_ONCE);
         if let Err(error) = swept {
             pool.log.fail_stop(&error.to_string());
@@ -120,9 +120,8 @@ fn maintain(pool: &Pool, asked: Vec<u32>) -> usize {
 /// Stops the pool, with a notice, if its medium has failed: a page that cannot be read is met by
 /// reads alone, none of which stops the pool.
 fn notice_failed_medium(pool: &Pool) {
-    if perdura_pmem::any_failed()
+    if let Err(error) = pool.context.health.check()
         && !pool.log.is_failed()
-        && let Err(error) = pool.context.medium.health().check()
     {
         pool.log.fail_stop(&error.to_string());
         pool.services().notices.add(format!("the pool takes no more changes: {error}"));

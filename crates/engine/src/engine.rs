@@ -351,7 +351,7 @@ impl Engine {
     /// # Errors
     /// Medium.
     pub fn check_medium(&self) -> Result<()> {
-        Ok(self.pool.context.medium.health().check()?)
+        Ok(self.pool.context.health.check()?)
     }
 
     /// Fails the pool stop after something that must not happen: it takes no more writes (I11).

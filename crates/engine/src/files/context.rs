@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::error::{ErrorKind, Result};
 use crate::format::{FileIdentity, Geometry, SEGMENT_BYTES_MIN, UNIT_BYTES, bytes_for_segments};
 use crate::service::Services;
-use perdura_pmem::{Granularity, Medium};
+use perdura_pmem::{Granularity, Health, Medium};
 use std::sync::Arc;
 
 /// Number of files of a long chain that have the same size.
@@ -93,6 +93,8 @@ impl RedoForm {
 pub(crate) struct TableContext {
     /// The medium, which holds the pool's files, and keeps some for the next ones.
     pub medium: Arc<KeepingMedium>,
+    /// That of the medium.
+    pub health: Health,
     /// Id of the pool, in the header of every data file.
     pub pool: [u8; 16],
     /// Sizes fixed when the pool was created.
@@ -127,6 +129,7 @@ impl TableContext {
             spare: Spare::default(),
             is_paged: granularity == Granularity::Page,
             redo_form: RedoForm::of(config.by_value.unwrap_or(medium.settles()), granularity),
+            health: medium.health(),
             medium,
             pool,
             geometry,

@@ -10,7 +10,7 @@ use crate::shadow::writer::Writer;
 use perdura_log::Csn;
 use perdura_pmem::sync::Mutex;
 use perdura_pmem::trace;
-use perdura_pmem::{Medium, Mutant, Region};
+use perdura_pmem::{Mutant, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,7 +41,7 @@ impl Indexes {
         next_number: u16,
         context: &TableContext,
     ) -> Indexes {
-        let leaves = Arc::new(Leaves::new(table, context.geometry.segment_bytes, context.medium.health()));
+        let leaves = Arc::new(Leaves::new(table, context.geometry.segment_bytes, context.health.clone()));
         let index =
             |(number, definition): &(u16, IndexDefinition)| Arc::new(Index::new(*number, *definition, leaves.clone()));
         let list = definitions.iter().map(index).collect();

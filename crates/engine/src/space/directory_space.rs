@@ -293,7 +293,10 @@ impl DirectorySpace {
                 continue;
             }
             // Whoever takes it reclaims it.
-            if !directory.state(page).is_published() {
+            let is_published = directory.state(page).is_published();
+            let health = &segments.chain().context().health;
+            health.check()?;
+            if !is_published {
                 lists.pages.push_front(FreePage { page, dirty: true });
                 continue;
             }
@@ -316,6 +319,7 @@ impl DirectorySpace {
                 }
                 last = last.max(directory.position_of(row));
             }
+            health.check()?;
             directory.use_up_to(page, last);
             lists.rids.put(directory, free);
             if !lists.deleted.is_empty() {

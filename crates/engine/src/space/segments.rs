@@ -494,6 +494,7 @@ impl Segments {
                     file.region().will_need(file.segment_offset(id.index), file.segment_bytes());
                     let map = Arc::new(CellMap::new(units, file.segment_bytes()));
                     sweep::mark_live(file, id, &map, self.chain.directory());
+                    self.chain.context().health.check()?;
                     *cells = Some(map);
                 }
                 SegmentKind::Extents => {

@@ -42,12 +42,13 @@ fn is_live(file: &DataFile, at: u64, directory: &Directory, emptied: &mut Vec<u6
 }
 
 /// The extents within `granules` that the directory names, in their order. One whose header is
-/// damaged, so that its length is unknown, goes as far as the next one begins.
+/// damaged, so that its length is unknown, goes as far as the next one begins. Those behind
+/// the place where the medium fails are not found: nobody takes room any more.
 pub(crate) fn live_extents(file: &DataFile, granules: Range<u32>, chain: &Chain) -> Vec<Range<u32>> {
     let (directory, mut emptied) = (chain.directory(), Vec::new());
     let mut found: Vec<Range<u32>> = Vec::new();
     let mut granule = granules.start;
-    while granule < granules.end {
+    while granule < granules.end && chain.context().health.check().is_ok() {
         let at = file.granule_offset(granule);
         if !is_live(file, at, directory, &mut emptied) {
             granule += 1;

@@ -128,9 +128,13 @@ impl<'c> Check<'c> {
         self.bytes >= BYTES_BETWEEN
     }
 
-    /// Tells the client of a fault.
+    fn is_medium_sound(&self) -> bool {
+        self.table.chain().context().health.check().is_ok()
+    }
+
+    /// Tells the client of a fault, unless the medium has failed: zeros are no fault of the table.
     pub(super) fn found(&mut self, fault: Error) {
-        if self.summary.faults < FAULTS_MAX {
+        if self.summary.faults < FAULTS_MAX && self.is_medium_sound() {
             self.summary.faults += 1;
             self.client.found(fault);
         }
@@ -139,7 +143,8 @@ impl<'c> Check<'c> {
     /// Whether the check goes on with page `page`.
     fn goes_on(&mut self, page: u64) -> bool {
         self.bytes = 0;
-        let goes_on = self.summary.faults < FAULTS_MAX && self.client.goes_on(page, self.pages);
+        let goes_on = self.summary.faults < FAULTS_MAX && self.is_medium_sound();
+        let goes_on = goes_on && self.client.goes_on(page, self.pages);
         self.summary.is_partial = !goes_on;
         goes_on
     }

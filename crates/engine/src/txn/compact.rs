@@ -34,6 +34,9 @@ const BYTES_AT_ONCE: u64 = 256 << 10;
 pub(crate) fn round(pool: &Arc<Pool>, yields: impl Fn() -> bool) -> usize {
     let _one = pool.moving.lock();
     let (mut moved, mut left, mut session) = (0, ROUND_BYTES, None);
+    if pool.log.is_failed() {
+        return moved;
+    }
     for table in pool.open_tables() {
         // Half of what is left, so that one table does not hold up the others.
         let rows = table.space().rows_to_move(&mut left, pool.snapshots.purged());

@@ -108,6 +108,8 @@ impl Scan {
         while self.page < self.pages {
             let page = self.page;
             self.page += 1;
+            // Each page that cannot be read takes a mapping of the process.
+            table.chain().context().health.check()?;
             if table.words_at(page, self.snapshot, own, &mut self.words) {
                 self.base = table.directory().page_base(page);
                 session.writes().hide_words(table.id(), (self.base, self.seen), &mut self.words);
